@@ -1,0 +1,56 @@
+"""The journal: the record of a run that everything else is read from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+__all__ = ["EntryKind", "Journal", "JournalEntry"]
+
+EntryKind = Literal[
+    "run_started",
+    "step_started",
+    "step_finished",
+    "model_call_started",
+    "model_call_finished",
+    "tool_call_started",
+    "tool_call_finished",
+    "run_finished",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """One fact about a run. ``step`` is a dotted path where workflows nest; ``ordinal`` counts a step's calls from 1."""
+
+    run_id: str
+    kind: EntryKind
+    step: str = ""
+    attempt: int = 0
+    ordinal: int = 0
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Journal(ABC):
+    """Keeps entries in the order in which they were appended.
+
+    An entry is appended before anything acts on what it says. Appending is synchronous and must not wait on
+    another process; what is appended is not changed afterwards by its caller.
+    """
+
+    @abstractmethod
+    def append(self, entry: JournalEntry) -> None:
+        """Keep the entry.
+
+        :raises OSError: it cannot be kept; the run stops, as nothing paid for may be lost.
+        """
+
+    @abstractmethod
+    def entries(self, run_id: str) -> Iterator[JournalEntry]:
+        """The entries of a run, in order; none where the run is unknown."""
+
+    def close(self) -> None:
+        """Release what the journal holds. Called once, after the last run of the session."""
+        return None

@@ -1,0 +1,85 @@
+"""Conversation memory, and the policies that make room in it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from treadle.messages import Message, ModelRequest, ModelResponse
+
+if TYPE_CHECKING:
+    from treadle.contracts.step import StepContext
+
+__all__ = ["Conversation", "Group", "Memory", "TokenCounter", "TrimPolicy", "Trimmed"]
+
+Group = tuple[Message, ...]
+"""Messages that may not be parted: one message, or a call with all of its results."""
+
+
+class TokenCounter(Protocol):
+    """Counts what messages take of a budget."""
+
+    def count(self, messages: Sequence[Message], *, model: str) -> int:
+        """Tokens, counted or estimated. Adding a message never lowers the count."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trimmed:
+    """What is left of a conversation, and the summary that stands for what went."""
+
+    groups: tuple[Group, ...]
+    summary: str | None = None
+
+
+class TrimPolicy(Protocol):
+    """Makes room in a conversation.
+
+    Under its budget a conversation comes back untouched. The newest user turn always stays, and so do
+    leading system messages. What comes back can be sent.
+    """
+
+    async def trim(
+        self,
+        groups: Sequence[Group],
+        *,
+        budget: int,
+        summary: str | None,
+        count: Callable[[Sequence[Message]], int],
+        complete: Callable[[ModelRequest], Awaitable[ModelResponse]],
+    ) -> Trimmed:
+        """Drop or fold groups until they fit ``budget`` tokens.
+
+        :param complete: asks the step's model; its cost is the step's.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """A conversation made ready for one turn. ``handle`` is the memory's own."""
+
+    messages: tuple[Message, ...]
+    handle: Any = None
+
+
+class Memory(Protocol):
+    """Keeps conversations, in the state or elsewhere."""
+
+    async def begin(
+        self,
+        ctx: StepContext,
+        *,
+        key: str,
+        system_prompt: str | None,
+        turn: Message | None,
+        speaker: str | None,
+        settings: Mapping[str, Any],
+    ) -> Conversation:
+        """The conversation under ``key`` with the new turn added, trimmed, ready to be sent."""
+        ...
+
+    def commit(self, ctx: StepContext, conversation: Conversation, reply: Message) -> Mapping[str, Any]:
+        """The state writes, by path, that keep the turn and its reply. Called on success only."""
+        ...

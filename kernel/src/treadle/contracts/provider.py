@@ -1,0 +1,137 @@
+"""Model providers, and the layers around them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import ClassVar, Protocol, Self
+
+from pydantic import BaseModel, ConfigDict
+
+from treadle.errors import UnsupportedError
+from treadle.messages import EmbedRequest, EmbedResponse, ModelRequest, StreamEvent
+
+__all__ = ["Exchange", "Features", "FromEnv", "Provider", "ProviderLayer", "ProviderSettings"]
+
+Exchange = AbstractAsyncContextManager[AsyncIterator[StreamEvent]]
+"""One call of a model: entered, iterated, left. The last event is ``Completed``; leaving early ends the call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """What a provider can do. What is not declared is refused before any request.
+
+    :param media: the attachment types it takes as bytes (``image``, ``pdf``, ``audio``).
+    :param media_by_url: those it fetches itself.
+    :param output_schemas: whether it holds a reply to a JSON Schema itself.
+    :param json_objects: whether it holds a reply to being a JSON object.
+    :param hosted_tools: tools that it runs itself, such as ``web_search``.
+    """
+
+    streaming: bool = False
+    tools: bool = False
+    tool_choice: bool = False
+    output_schemas: bool = False
+    json_objects: bool = False
+    reasoning: bool = False
+    embeddings: bool = False
+    media: frozenset[str] = frozenset()
+    media_by_url: frozenset[str] = frozenset()
+    hosted_tools: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class FromEnv:
+    """Marks a setting that an environment variable gives: ``Annotated[str | None, FromEnv("OPENAI_BASE_URL")]``.
+
+    An environment variable wins over ``treadle.yaml`` and the workflow; an empty one counts as not set.
+    """
+
+    variable: str
+
+
+class ProviderSettings(BaseModel):
+    """Base of a provider's settings, as a deployment writes them. Secrets are ``SecretRef`` fields."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    default_model: str | None = None
+
+
+class Provider(ABC):
+    """Speaks to one vendor or server.
+
+    Building one is cheap: no SDK is imported, no key is read, nothing is opened. The kernel enters it (``async with``)
+    in a task of the session before the first exchange, so a nursery opened there lives as long as the session, and
+    leaves it in the same task when the session ends. Exchanges run in many tasks at once.
+
+    A provider does not retry, does not fall back and does not count money: layers and the engine do.
+    """
+
+    settings_model: ClassVar[type[ProviderSettings]] = ProviderSettings
+    features: Features = Features()
+
+    def __init__(self, name: str, settings: ProviderSettings) -> None:
+        """``name`` is what this deployment calls it; ``settings`` is an instance of ``settings_model``."""
+        self.name = name
+        self.settings = settings
+
+    async def __aenter__(self) -> Self:
+        """Open what exchanges need."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        """Close it again. No exchange is under way."""
+        return None
+
+    def default_model(self) -> str | None:
+        """The model used where neither the document nor the settings name one, beyond what the offer says."""
+        return self.settings.default_model
+
+    def supports_model(self, model: str) -> bool:
+        """Whether a model of that name may be had here. A server that takes any name says True."""
+        return True
+
+    def check(self, request: ModelRequest) -> Iterable[str]:
+        """What is wrong with the request, known without SDK, key or network.
+
+        Asked when a document is loaded (with texts not yet filled in) and before every exchange.
+        """
+        return ()
+
+    @abstractmethod
+    def exchange(self, request: ModelRequest) -> Exchange:
+        """Send the request and give its events.
+
+        With ``request.stream``, text arrives as ``TextDelta`` as it is written; without it there is one event,
+        ``Completed``. Leaving the context early, or a cancellation, ends the request at the server.
+
+        :raises ProviderError: entering or iterating; the most specific class there is.
+        """
+
+    async def embed(self, request: EmbedRequest) -> EmbedResponse:
+        """Turn texts into vectors.
+
+        :raises ProviderError: as for an exchange.
+        """
+        raise UnsupportedError(f"provider '{self.name}' has no embeddings", provider=self.name)
+
+    def known_cost(self, response_model: str) -> float | None:
+        """What a call costs where that is known without prices, such as 0 for a model on this machine."""
+        return None
+
+
+class ProviderLayer(Protocol):
+    """Stands around model calls: budgets, breakers, limiters, recorders, the journal.
+
+    A layer sees the request and every event, and may answer itself, wait, refuse, or change either.
+    """
+
+    def exchange(self, request: ModelRequest, proceed: Callable[[ModelRequest], Exchange]) -> Exchange:
+        """Like :meth:`Provider.exchange`; ``proceed`` goes one layer further in."""
+        ...

@@ -1,0 +1,145 @@
+"""What a run and its steps came to. The JSON names are those that scripts parse; they do not change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+from treadle.messages import Usage
+
+__all__ = ["RunResult", "RunStatus", "StepResult", "StepStatus", "json_value"]
+
+
+class StepStatus(StrEnum):
+    """Where a step stands."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    SUCCESS = "success"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    TIMEOUT = "timeout"
+    PAUSED = "paused"
+    CANCELLED = "cancelled"
+
+
+class RunStatus(StrEnum):
+    """How a run ended."""
+
+    SUCCESS = "success"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    PAUSED = "paused"
+    CANCELLED = "cancelled"
+    BUDGET_EXCEEDED = "budget_exceeded"
+
+
+def json_value(value: Any) -> Any:
+    """A value of the state as plain JSON data: pydantic instances become mappings, all else stays."""
+    if isinstance(value, str | int | float) or value is None:
+        return value
+    if isinstance(value, Mapping):
+        return {key: json_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_value(item) for item in value]
+    return json_value(value.model_dump(mode="json"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResult:
+    """What a step came to.
+
+    :param output: what the step made, as it was made: for a model call, the text as the model wrote it.
+    :param error: why it failed, or None.
+    :param error_classification: whether trying again may help.
+    :param reason: why it was skipped.
+    :param usage: tokens of every model call of every attempt.
+    :param cost_usd: their price; None where it is unknown, 0 where there was none to pay.
+    :param attempts: how often it was tried; 0 where it never started.
+    :param time_to_first_token_ms: of its last streamed reply.
+    """
+
+    step_id: str
+    status: StepStatus
+    output: Any = None
+    error: str | None = None
+    error_classification: Literal["permanent", "transient"] | None = None
+    reason: str | None = None
+    duration_ms: float = 0.0
+    attempts: int = 0
+    usage: Usage = Usage.ZERO
+    cost_usd: float | None = 0.0
+    model: str | None = None
+    provider: str | None = None
+    finish_reason: str | None = None
+    attachment_count: int = 0
+    time_to_first_token_ms: float | None = None
+    prompt_metadata: Mapping[str, Any] | None = None
+    reasoning_content: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``--json`` prints it. ``completion_tokens`` includes ``reasoning_tokens``, as OpenAI counts them."""
+        return {
+            "step_id": self.step_id,
+            "status": str(self.status),
+            "output": json_value(self.output),
+            "error": self.error,
+            "error_classification": self.error_classification,
+            "reason": self.reason,
+            "duration_ms": self.duration_ms,
+            "attempts": self.attempts,
+            "token_usage": {
+                "prompt_tokens": self.usage.input_tokens,
+                "completion_tokens": self.usage.output_tokens,
+                "reasoning_tokens": self.usage.reasoning_tokens,
+                "cache_read_tokens": self.usage.cache_read_tokens,
+                "cache_write_tokens": self.usage.cache_write_tokens,
+                "total_tokens": self.usage.total_tokens,
+            },
+            "cost_usd": self.cost_usd,
+            "model": self.model,
+            "provider": self.provider,
+            "finish_reason": self.finish_reason,
+            "attachment_count": self.attachment_count,
+            "time_to_first_token_ms": self.time_to_first_token_ms,
+            "prompt_metadata": json_value(self.prompt_metadata),
+            "reasoning_content": self.reasoning_content,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What a run came to. ``total_tokens`` and ``total_cost_usd`` are None where any part is unknown."""
+
+    run_id: str
+    workflow_name: str
+    status: RunStatus
+    step_results: Mapping[str, StepResult]
+    final_state: Mapping[str, Any]
+    total_tokens: int | None
+    total_cost_usd: float | None
+    total_duration_ms: float
+    error: str | None = None
+    annotations: tuple[Mapping[str, Any], ...] = field(default=())
+
+    @property
+    def ok(self) -> bool:
+        """Whether the run did what it was to do, or waits for a person."""
+        return self.status in (RunStatus.SUCCESS, RunStatus.PAUSED)
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``--json`` prints it."""
+        return {
+            "run_id": self.run_id,
+            "workflow_name": self.workflow_name,
+            "status": str(self.status),
+            "step_results": {step_id: result.to_json() for step_id, result in self.step_results.items()},
+            "final_state": json_value(self.final_state),
+            "total_tokens": self.total_tokens,
+            "total_cost_usd": self.total_cost_usd,
+            "total_duration_ms": self.total_duration_ms,
+            "error": self.error,
+            "annotations": json_value(self.annotations),
+        }

@@ -1,0 +1,206 @@
+"""Steps: what a document is made of."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from treadle._language import ArgumentTree, Expression, StatePath, Template
+from treadle.contracts.config import RetrySettings
+from treadle.contracts.offers import Role
+from treadle.messages import EmbedRequest, EmbedResponse, ModelRequest, ModelResponse, Usage
+
+if TYPE_CHECKING:
+    from treadle.contracts.config import RunConfig
+    from treadle.contracts.provider import Exchange
+
+__all__ = ["Reference", "Step", "StepContext", "StepDetails", "StepOutcome"]
+
+
+class StepDetails(TypedDict, total=False):
+    """Fields of the step's result that only the step itself knows."""
+
+    finish_reason: str | None
+    attachment_count: int
+    prompt_metadata: Mapping[str, Any]
+    reasoning_content: str | None
+
+
+_SAME: Any = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOutcome:
+    """What a step gives back when it succeeds. All of it is committed at once, or nothing is.
+
+    :param value: written to the step's ``output``.
+    :param raw: what ``steps.<id>.output`` shows, where that is not the value itself.
+    :param writes: further writes to the state, by path.
+    :param not_taken: ids of the targets whose edge from this step is not taken.
+    :param usage: tokens spent on calls that did not go through the context.
+    :param cost_usd: their price.
+    """
+
+    value: Any = None
+    raw: Any = _SAME
+    writes: Mapping[str, Any] = field(default_factory=dict)
+    not_taken: frozenset[str] = frozenset()
+    usage: Usage = Usage.ZERO
+    cost_usd: float | None = 0.0
+    details: StepDetails = field(default_factory=StepDetails)
+
+    @property
+    def shown(self) -> Any:
+        """What ``steps.<id>.output`` shows."""
+        return self.value if self.raw is _SAME else self.raw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """Something outside the document that a step names, to be looked up when the document is checked.
+
+    :param role: what it is to serve as, e.g. ``tool``.
+    :param field: the step's field that names it, dotted (``tools.0.name``).
+    """
+
+    role: Role
+    name: str
+    field: str
+
+
+class StepContext(ABC):
+    """What a running step may use. One is made for each attempt, and lives as long as that attempt."""
+
+    run_id: str
+    step_id: str
+    attempt: int
+    """Which attempt this is, from 1."""
+    config: RunConfig
+    """The run's config after every override. ``model`` is filled in wherever a default is known."""
+
+    @property
+    @abstractmethod
+    def state(self) -> Mapping[str, Any]:
+        """The state as the step sees it: the initial state and what its ancestors wrote. Not to be changed."""
+
+    @abstractmethod
+    def render(self, template: Template, names: Mapping[str, Any] | None = None) -> str:
+        """The template's text over the state; ``names`` adds bare names that win over state keys.
+
+        :raises TemplateError: a value is missing and the run is strict, or a format does not fit the value.
+        """
+
+    @abstractmethod
+    def render_arguments(self, arguments: ArgumentTree) -> dict[str, Any]:
+        """Arguments with their templates filled in, safe to be changed by who gets them.
+
+        :raises StateError: an argument that passes a whole value names a missing one.
+        """
+
+    @abstractmethod
+    def evaluate(self, expression: Expression) -> Any:
+        """The expression's value over ``state`` and ``steps``.
+
+        :raises ExpressionError: it cannot be evaluated.
+        """
+
+    @abstractmethod
+    def exchange(self, request: ModelRequest) -> Exchange:
+        """Call a model: metered, journalled, through every layer. See :meth:`Provider.exchange`."""
+
+    @abstractmethod
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        """Call a model and wait for the whole response, passing streamed text on with :meth:`emit_text`."""
+
+    @abstractmethod
+    async def embed(self, request: EmbedRequest) -> EmbedResponse:
+        """Turn texts into vectors: metered and journalled."""
+
+    @abstractmethod
+    async def call_tool(self, name: str, arguments: Mapping[str, Any], *, call_id: str | None = None) -> Any:
+        """Run a registered tool: journalled, in its time limit, in the run's sandbox.
+
+        :raises NotInstalledError: no such tool. ``ToolError``, ``SandboxError``: as the tool raises.
+        """
+
+    @abstractmethod
+    def emit_text(self, text: str) -> None:
+        """Pass a piece of a streamed reply on to observers."""
+
+    @abstractmethod
+    def warn(self, message: str) -> None:
+        """Tell the run's owner something that does not stop it."""
+
+    @abstractmethod
+    def role(self, role: Role) -> Any:
+        """What serves a role that the step declared in ``needs``."""
+
+
+class Step(BaseModel, ABC):
+    """Base of every step type. Its fields are the YAML fields; :meth:`run` is what happens.
+
+    A field typed ``Template``, ``Expression``, ``StatePath`` or ``ArgumentTree`` is parsed when the document
+    loads, and what it reads or writes is known to the checks without further code.
+
+    :cvar needs: roles that must be served for this step type to work, e.g. ``("memory",)``.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    needs: ClassVar[tuple[Role, ...]] = ()
+
+    id: str = Field(pattern=r"^\w[\w.-]*$", description="names the step; unique in the workflow")
+    type: str = Field(description="the step type")
+    depends_on: tuple[str, ...] = Field(default=(), description="steps that must have settled before this one starts")
+    output: StatePath | None = Field(default=None, description="state path that receives what the step makes")
+    timeout: float | None = Field(default=None, gt=0, description="most seconds an attempt may take")
+    retry: RetrySettings = Field(default=RetrySettings(), description="when and how a failed attempt is repeated")
+
+    @abstractmethod
+    async def run(self, ctx: StepContext) -> StepOutcome:
+        """Do the step once.
+
+        May be cancelled at any await, and is then run again or not at all.
+
+        :raises TreadleError: the step failed; whether it is tried again is the error's own word.
+        """
+
+    def reads(self) -> Iterable[tuple[str, Template | Expression | StatePath]]:
+        """Each template, expression and path that the step reads, with its dotted field."""
+        return ((place, value) for place, value in _language_values(self) if place != "output")
+
+    def writes(self) -> Iterable[StatePath]:
+        """The state paths it may write."""
+        return () if self.output is None else (self.output,)
+
+    def targets(self) -> Mapping[str, str]:
+        """Steps that run only if this one lets them, each with a label for the edge."""
+        return {}
+
+    def target_fields(self) -> Mapping[str, str]:
+        """Dotted field -> step id, for each place that names a target."""
+        return {}
+
+    def references(self) -> Iterable[Reference]:
+        """What it names outside the document."""
+        return ()
+
+
+
+def _language_values(step: Step) -> Iterator[tuple[str, Any]]:
+    pending: list[tuple[str, Any]] = [
+        (name, getattr(step, name)) for name in reversed(type(step).model_fields) if name not in ("id", "type", "depends_on")
+    ]
+    while pending:
+        place, value = pending.pop()
+        if isinstance(value, Template | Expression | StatePath | ArgumentTree):
+            yield place, value
+        elif isinstance(value, BaseModel):
+            pending.extend((f"{place}.{name}", getattr(value, name)) for name in reversed(type(value).model_fields))
+        elif isinstance(value, Mapping):
+            pending.extend((f"{place}.{key}", item) for key, item in value.items())
+        elif isinstance(value, list | tuple):
+            pending.extend((f"{place}.{index}", item) for index, item in enumerate(value))
