@@ -1,0 +1,143 @@
+"""Arguments of a tool or a child workflow: nested data whose texts are templates.
+
+How an argument is written, and what is passed for it:
+
+    written                              passed
+    "a {state.b} c"                      the rendered template
+    "state.b"                            the value at the path itself, of whatever type
+    {value: "{as is}", template: false}  the value, untouched
+    anything else                        itself; keys are never templates
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from treadle._language.fields import DocumentField
+from treadle._language.paths import MISSING, StatePath, look_up
+from treadle._language.templates import Reference, Template
+from treadle._language.values import excerpt
+from treadle.errors import StateError, TemplateError
+
+__all__ = ["ArgumentTree", "compile_arguments"]
+
+_DEEPEST_NESTING = 100
+
+_WHOLE_PATH = re.compile(r"state\.\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Untouched:
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentTree(DocumentField):
+    """Nested arguments, compiled once. Made by ``compile_arguments``.
+
+    ``references`` are those of all templates within, ``state_paths`` the texts that are a path. As a
+    pydantic field it accepts a mapping with text as keys.
+    """
+
+    source: Any
+    references: tuple[Reference, ...] = field(compare=False, repr=False)
+    state_paths: tuple[StatePath, ...] = field(compare=False, repr=False)
+    _tree: Any = field(compare=False, repr=False)
+
+    _error_code = "arguments"
+    _written_as = Mapping
+    _wrong_type_error = "dict_type"
+    _json_type = "object"
+
+    def render(
+        self,
+        state: Mapping[str, Any],
+        names: Mapping[str, Any] | None = None,
+        *,
+        strict: bool = False,
+        warn: Callable[[str], None] | None = None,
+    ) -> Any:
+        """The arguments with their templates rendered and their paths read, as new containers.
+
+        The parameters are those of ``Template.render``. Raises TemplateError as that does, and
+        StateError where the state has nothing at a path.
+        """
+
+        def fill(node: Any) -> Any:
+            match node:
+                case Template():
+                    return node.render(state, names, strict=strict, warn=warn)
+                case StatePath():
+                    value = look_up(state, node.parts)
+                    if value is MISSING:
+                        path = excerpt(f"state.{node}", 200)
+                        raise StateError(f"{path} is missing, so it cannot be passed as an argument")
+                    return value
+                case _Untouched():
+                    return node.value
+                case dict():
+                    return {key: fill(below) for key, below in node.items()}
+                case list():
+                    return [fill(below) for below in node]
+                case _:
+                    return node
+
+        return fill(self._tree)
+
+    @classmethod
+    def _from_document(cls, written: Mapping[Any, Any]) -> Self:
+        if not all(isinstance(key, str) for key in written):
+            raise TemplateError("the name of an argument is text", hint="put the name in quotes")
+        return cls._compile(written, names_at_top=True)
+
+    def _to_document(self) -> Any:
+        return self.source
+
+    @classmethod
+    def _compile(cls, value: Any, *, names_at_top: bool) -> Self:
+        references: list[Reference] = []
+        state_paths: list[StatePath] = []
+
+        def compiled(node: Any, depth: int) -> Any:
+            if depth > _DEEPEST_NESTING:
+                raise TemplateError(f"arguments are nested more than {_DEEPEST_NESTING} levels deep")
+            if isinstance(node, str):
+                if path := _whole_path(node):
+                    state_paths.append(path)
+                    return path
+                template = Template.compile(node)
+                references.extend(template.references)
+                return template
+            if isinstance(node, Mapping):
+                # An argument may itself be called value, or template.
+                is_argument = depth > 0 or not names_at_top
+                if is_argument and node.keys() == {"value", "template"} and node["template"] is False:
+                    return _Untouched(node["value"])
+                return {key: compiled(below, depth + 1) for key, below in node.items()}
+            if isinstance(node, (list, tuple)):
+                return [compiled(below, depth + 1) for below in node]
+            return _Untouched(node)
+
+        tree = compiled(value, 0)
+        return cls(value, tuple(references), tuple(state_paths), tree)
+
+
+def compile_arguments(value: Any) -> ArgumentTree:
+    """Compile nested arguments: dictionaries, lists and scalars as YAML has them.
+
+    Raises TemplateError for a template that does not parse, or for nesting beyond 100 levels.
+    """
+    return ArgumentTree._compile(value, names_at_top=False)
+
+
+def _whole_path(text: str) -> StatePath | None:
+    """The path that a text consists of; None if it is anything else."""
+    if not _WHOLE_PATH.fullmatch(text):
+        return None
+    try:
+        return StatePath.parse_state(text)
+    except StateError:
+        return None
