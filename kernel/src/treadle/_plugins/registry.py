@@ -1,0 +1,97 @@
+"""What plugins offer, by role and name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from typing import Any, get_args
+
+from treadle._plugins.finding import Distribution, distribution_of
+from treadle.contracts.offers import Offer, Role
+from treadle.errors import PluginError
+
+__all__ = ["ROLES", "Registered", "Registry", "hook_of"]
+
+ROLES: tuple[Role, ...] = get_args(Role)
+
+
+def hook_of(role: Role) -> str:
+    """The hook that collects offers for the role."""
+    plural = f"{role[:-1]}ies" if role.endswith("y") else f"{role}es" if role.endswith("x") else f"{role}s"
+    return f"treadle_{plural}"
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """An offer and whose it is."""
+
+    role: Role
+    name: str
+    offer: Offer
+    plugin: str
+    point: EntryPoint | None = None
+
+    @property
+    def distribution(self) -> Distribution:
+        """Whose it is. Looked up when asked for: listing what is installed need not read every package's metadata."""
+        return distribution_of(self.point) if self.point else Distribution()
+
+    def load(self) -> Any:
+        """The object offered.
+
+        :raises PluginError: it cannot be imported; the message names plugin, distribution and cause.
+        """
+        try:
+            return self.offer.load()
+        except Exception as error:
+            raise PluginError(
+                f"{self.role.replace('_', ' ')} '{self.name}' of plugin '{self.plugin}' ({self.distribution}) "
+                f"could not be loaded from {self.offer.target}: {type(error).__name__}: {error}",
+                hint=f"disable it with --without {self.plugin}, or upgrade it",
+            ) from error
+
+
+class Registry:
+    """Offers by role and name. A name that two plugins offer for one role serves for neither."""
+
+    def __init__(self) -> None:
+        self._offers: dict[str, dict[str, list[Registered]]] = {role: {} for role in ROLES}
+
+    def add(self, registered: Registered) -> None:
+        """Keep one offer."""
+        self._offers[registered.role].setdefault(registered.name, []).append(registered)
+
+    def get(self, role: Role, name: str) -> Registered | None:
+        """The offer of that name, or None.
+
+        :raises PluginError: two plugins offer it.
+        """
+        found = self._offers[role].get(name)
+        if not found:
+            return None
+        if len(found) > 1:
+            raise PluginError(
+                f"{role.replace('_', ' ')} '{name}' is offered by "
+                + " and by ".join(f"plugin '{each.plugin}' ({each.distribution})" for each in found),
+                hint=f"disable one with --without {found[-1].plugin}",
+            )
+        return found[0]
+
+    def names(self, role: Role) -> list[str]:
+        """Every name offered for the role, sorted."""
+        return sorted(self._offers[role])
+
+    def all(self, role: Role) -> Mapping[str, Registered]:
+        """Every usable offer for the role, in order of name."""
+        return {name: found[0] for name, found in sorted(self._offers[role].items()) if len(found) == 1}
+
+    def clashes(self) -> Iterator[PluginError]:
+        """An error for each name that two plugins offer."""
+        for role in ROLES:
+            for name, found in self._offers[role].items():
+                if len(found) > 1:
+                    try:
+                        self.get(role, name)
+                    except PluginError as error:
+                        yield error
