@@ -1,0 +1,63 @@
+"""The outside of a workflow file: everything but what the step types themselves define."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
+
+from treadle.contracts.config import RunConfig
+from treadle.contracts.offers import ConfigOffer
+from treadle.errors import PluginError
+
+if TYPE_CHECKING:
+    from treadle._plugins import Host
+
+__all__ = ["Envelope", "config_model", "provider_overrides"]
+
+
+def _version_text(value: Any) -> Any:
+    """``version: 1.0`` is a number in YAML; everybody means the text."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+class Envelope(BaseModel):
+    """The top level of a workflow file. Each step is checked apart, by its own plugin's model."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(min_length=1, description="the workflow's name")
+    version: Annotated[str, BeforeValidator(_version_text)] = Field(default="1.0", description="the workflow's version")
+    description: str = Field(default="", description="what the workflow is for")
+    config: dict[str, Any] = Field(default_factory=dict, description="how the workflow runs")
+    state: dict[str, Any] = Field(default_factory=dict, description="the initial state")
+    state_schema: dict[str, Any] = Field(default_factory=dict, description="what is known about state keys")
+    steps: list[Any] = Field(min_length=1, description="the steps")
+
+
+def config_model(host: Host, used: Mapping[str, Any]) -> type[RunConfig]:
+    """The model of a ``config:`` block: the kernel's fields and those that plugins add.
+
+    The type of a plugin's field is imported only where the block uses it.
+    """
+    fields: dict[str, Any] = {}
+    for name, registered in host.registry.all("config_field").items():
+        if name in RunConfig.model_fields:
+            raise PluginError(
+                f"plugin '{registered.plugin}' ({registered.distribution}) redefines the config field '{name}'",
+                hint=f"disable it with --without {registered.plugin}",
+            )
+        annotation = registered.load() if name in used else Any
+        fields[name] = (annotation | None, Field(default=None, description=registered.offer.summary))
+    return create_model("RunConfig", __base__=RunConfig, **fields) if fields else RunConfig
+
+
+def provider_overrides(host: Host, config: RunConfig) -> dict[str, dict[str, Any]]:
+    """Settings that the workflow's config gives to providers: provider -> setting -> value."""
+    overrides: dict[str, dict[str, Any]] = {}
+    for name, registered in host.registry.all("config_field").items():
+        value = getattr(config, name, None)
+        if isinstance(registered.offer, ConfigOffer) and registered.offer.provider and value is not None:
+            overrides.setdefault(registered.offer.provider, {})[name] = value
+    return overrides

@@ -1,0 +1,231 @@
+"""Problems of a document, put where they stand and in words that its author knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from treadle._document.reading import Marks
+from treadle._suggest import did_you_mean
+from treadle.errors import Problem, Severity
+
+__all__ = ["Path", "Reporter"]
+
+Path = tuple[str | int, ...]
+
+_SHOWN = 60
+
+_WORDS: Mapping[str, str] = {
+    "string_type": "must be text",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "dict_type": "must be a mapping",
+    "mapping_type": "must be a mapping",
+    "model_type": "must be a mapping",
+    "model_attributes_type": "must be a mapping",
+    "dataclass_type": "must be a mapping",
+    "finite_number": "must be a finite number",
+}
+
+
+@dataclass(slots=True)
+class Reporter:
+    """Collects the problems of one document.
+
+    :param marks: where things stand, None for a document that did not come from text.
+    """
+
+    file: str | None = None
+    marks: Marks | None = None
+    data: Any = None
+    problems: list[Problem] = field(default_factory=list)
+
+    def add(
+        self,
+        path: Path,
+        code: str,
+        message: str,
+        *,
+        hint: str | None = None,
+        severity: Severity = "error",
+        at_key: bool = False,
+    ) -> None:
+        """Note a problem with the value at the path, or with the key that ends it."""
+        line = column = None
+        if self.marks is not None:
+            line, column = self.marks.key(path) if at_key else self.marks.value(path)
+        self.problems.append(
+            Problem(
+                message=message,
+                code=code,
+                path=self._dotted(path),
+                hint=hint,
+                severity=severity,
+                file=self.file,
+                line=line,
+                column=column,
+            )
+        )
+
+    def add_validation(
+        self,
+        error: ValidationError,
+        path: Path,
+        model: type[BaseModel],
+        *,
+        packages: Callable[[str], str | None] = lambda name: None,
+    ) -> None:
+        """Note everything that pydantic found under the path.
+
+        ``packages`` tells which package would bring an unknown top-level field, where one would.
+        """
+        for details in error.errors(include_url=False):
+            name = str(details["loc"][-1]) if details["loc"] else ""
+            package = packages(name) if details["type"] == "extra_forbidden" and len(details["loc"]) == 1 else None
+            if package is not None:
+                hint = f"pip install {package}"
+                self.add((*path, name), "not-installed", f"needs {package}", hint=hint, at_key=True)
+            else:
+                self._add_details(details, path, model)
+
+    @property
+    def errors(self) -> list[Problem]:
+        """The problems that stop a run."""
+        return [problem for problem in self.problems if problem.severity == "error"]
+
+    @property
+    def warnings(self) -> list[Problem]:
+        """Those that do not, sorted by position."""
+        found = (problem for problem in self.problems if problem.severity == "warning")
+        return sorted(found, key=lambda problem: problem.position)
+
+    def _add_details(self, details: ErrorDetails, path: Path, model: type[BaseModel]) -> None:
+        kind = details["type"]
+        where = (*path, *_inside(self.data, path, details["loc"]))
+        if kind == "extra_forbidden" or kind == "unexpected_keyword_argument":
+            name = str(details["loc"][-1])
+            known = _fields_at(model, details["loc"][:-1])
+            self.add(where, "unknown-field", "unknown field", hint=did_you_mean(name, known, list_up_to=12), at_key=True)
+        elif kind == "missing" or kind == "missing_argument":
+            self.add(where, "missing-field", f"the field '{details['loc'][-1]}' is missing")
+        else:
+            message, hint = _explain(details)
+            self.add(where, _code(kind), message, hint=hint)
+
+    def _dotted(self, path: Path) -> str:
+        """``steps.<id>.field`` where the step has an id, else its number from 0."""
+        parts = list(path)
+        if len(parts) > 1 and parts[0] == "steps" and isinstance(parts[1], int) and isinstance(self.data, Mapping):
+            steps = self.data.get("steps")
+            step = steps[parts[1]] if isinstance(steps, Sequence) and parts[1] < len(steps) else None
+            if isinstance(step, Mapping) and isinstance(step.get("id"), str):
+                parts[1] = step["id"]
+        return ".".join(str(part) for part in parts)
+
+
+def _code(kind: str) -> str:
+    if kind in ("template", "expression", "arguments", "state_path"):
+        return f"bad-{kind}"
+    return "wrong-type" if kind in _WORDS else "bad-value"
+
+
+def _explain(details: ErrorDetails) -> tuple[str, str | None]:
+    kind, value, context = details["type"], details["input"], details.get("ctx", {})
+    if kind in _WORDS:
+        return f"{_WORDS[kind]}, not {shown(value)}", _type_hint(kind, value)
+    if kind == "literal_error":
+        allowed = str(context.get("expected", ""))
+        return f"must be {allowed}, not {shown(value)}", None
+    if kind == "string_pattern_mismatch":
+        return f"{shown(value)} is not allowed here", f"it must match {context.get('pattern')}"
+    if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
+        bound = next(iter(context.values()), "")
+        words = {"greater_than": "more than", "less_than": "less than"}.get(
+            kind, "at least" if kind.startswith("greater") else "at most"
+        )
+        return f"must be {words} {bound}, not {shown(value)}", None
+    if kind in ("value_error", "assertion_error"):
+        return details["msg"].partition(", ")[2] or details["msg"], None
+    if kind == "too_short" and context.get("min_length") == 1:
+        return "must not be empty", None
+    if kind in ("template", "expression", "arguments", "state_path"):
+        message, _, hint = details["msg"].partition("; ")
+        return message, hint or None
+    message = details["msg"]
+    return message[:1].lower() + message[1:], None
+
+
+def _type_hint(kind: str, value: Any) -> str | None:
+    if kind == "string_type" and isinstance(value, Mapping) and len(value) == 1 and next(iter(value.values())) is None:
+        return f'in YAML a value that begins with {{ needs quotes: "{{{next(iter(value))}}}"'
+    if kind == "string_type" and isinstance(value, bool | int | float):
+        return "put it in quotes"
+    if kind in ("list_type", "tuple_type") and isinstance(value, str):
+        return f"write [{value}]" if len(value) < _SHOWN else "write it as a list"
+    return None
+
+
+def shown(value: Any) -> str:
+    """A value in a message: short, and what kind it is where that is not plain."""
+    if value is None:
+        return "empty"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _inside(data: Any, path: Path, loc: Iterable[str | int]) -> Iterator[str | int]:
+    """The part of pydantic's location that is a path in the data: tags of unions are left out."""
+    here = data
+    for part in path:
+        here = here[part] if _has(here, part) else None
+    for part in loc:
+        if _has(here, part):
+            here = here[part]
+            yield part
+
+
+def _has(here: Any, part: str | int) -> bool:
+    if isinstance(here, Mapping):
+        return part in here
+    return isinstance(here, list | tuple) and isinstance(part, int) and 0 <= part < len(here)
+
+
+def _fields_at(model: type[BaseModel], loc: Iterable[str | int]) -> list[str]:
+    """Names of the fields of the model that the location leads to."""
+    here: Any = model
+    for part in loc:
+        if isinstance(part, str) and part in getattr(here, "model_fields", {}):
+            here = _model_in(here.model_fields[part].annotation)
+        else:
+            here = _model_in(here)
+        if here is None:
+            return []
+    return [name for name in getattr(here, "model_fields", {}) if name not in ("type",)] if here else []
+
+
+def _model_in(annotation: Any) -> Any:
+    """The one pydantic model inside an annotation such as ``tuple[Condition, ...] | None``."""
+    pending = [annotation]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, type) and issubclass(each, BaseModel):
+            return each
+        pending.extend(getattr(each, "__args__", ()))
+    return None

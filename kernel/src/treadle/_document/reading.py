@@ -1,0 +1,326 @@
+"""YAML text to plain data with the place of everything in it.
+
+The reader works on libyaml's events, without recursion, so that neither depth nor size can take the process
+down. It differs from YAML 1.1 where that surprises people:
+
+* only ``true`` and ``false`` are booleans, and only the number forms of the YAML 1.2 core schema are numbers
+  (https://yaml.org/spec/1.2.2/#103-core-schema): ``yes``, ``on``, ``NO`` and ``2026-01-01`` stay text;
+* a key that stands twice in one mapping is an error that names both lines;
+* keys are text;
+* an alias may not stand inside what it stands for, and may not blow the document up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from treadle.errors import DocumentError, Problem
+
+__all__ = ["MAX_BYTES", "Marks", "decode", "read"]
+
+MAX_BYTES = 32_000_000
+_MAX_DEPTH = 100
+_MAX_NODES = 5_000_000
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_INT = re.compile(r"[-+]?[0-9]+\Z|0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
+_WORDS = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_MAY_BE_NUMBER = frozenset("0123456789+-.")
+_TAG = "tag:yaml.org,2002:"
+_UTF_16 = "it looks like UTF-16; save it as UTF-8"
+
+Place = tuple[int, int]
+"""Line and column, both from 1."""
+
+
+@dataclass(slots=True)
+class Marks:
+    """Where a container and everything in it stands. Leaves are places; containers are marks again."""
+
+    place: Place
+    keys: dict[str, Place] = field(default_factory=dict)
+    children: dict[str | int, Marks | Place] = field(default_factory=dict)
+
+    def value(self, path: tuple[str | int, ...]) -> Place:
+        """Where the value at the path stands, or the nearest container that is there."""
+        here: Marks | Place = self
+        for part in path:
+            if not isinstance(here, Marks) or part not in here.children:
+                break
+            here = here.children[part]
+        return here.place if isinstance(here, Marks) else here
+
+    def key(self, path: tuple[str | int, ...]) -> Place:
+        """Where the key that ends the path stands, or its value where it has none."""
+        here: Marks | Place = self
+        for part in path[:-1]:
+            if not isinstance(here, Marks) or part not in here.children:
+                return self.value(path)
+            here = here.children[part]
+        if isinstance(here, Marks) and path and path[-1] in here.keys:
+            return here.keys[str(path[-1])]
+        return self.value(path)
+
+
+def decode(raw: bytes, file: str) -> str:
+    """Bytes of a document as text: UTF-8, with or without a byte order mark, whatever the locale.
+
+    :raises DocumentError: too large, or not UTF-8; the message says where.
+    """
+    if len(raw) > MAX_BYTES:
+        raise _error(file, (1, 1), "too-large", f"the file has {len(raw):,} bytes; the limit is {MAX_BYTES:,}")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # The error's own bytes: its position counts from after a byte order mark.
+        place = _place_at_end(error.object[: error.start].decode("utf-8"))
+        hint = _UTF_16 if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "save it as UTF-8"
+        raise _error(file, place, "encoding", f"byte {error.object[error.start]:#04x} is not UTF-8", hint) from error
+
+
+def read(text: str, file: str) -> tuple[Any, Marks, list[Problem]]:
+    """The document's data, where everything in it stands, and problems that leave the rest readable.
+
+    :raises DocumentError: the text is not a single YAML document, or one of the refusals above; the problems
+        found before that place are in it.
+    """
+    reader = _Reader(file)
+    try:
+        _feed(reader, text, file)
+    except DocumentError as error:
+        raise DocumentError([*reader.problems, *error.problems]) from error.__cause__
+    value, marks = reader.result()
+    return value, marks, reader.problems
+
+
+def _feed(reader: _Reader, text: str, file: str) -> None:
+    try:
+        loader = _Loader(text)
+        try:
+            reader.feed(_events(loader))
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        message = " ".join(part for part in (error.context, error.problem) if part)
+        raise _error(file, place, "yaml-syntax", f"not valid YAML: {message}", _syntax_hint(text, place)) from error
+    except yaml.reader.ReaderError as error:
+        # libyaml counts bytes, PyYAML's own reader characters.
+        in_bytes = issubclass(_Loader, getattr(yaml, "CSafeLoader", ()))
+        before = text.encode()[: error.position].decode(errors="ignore") if in_bytes else text[: error.position]
+        hint = _UTF_16 if "\0" in text else "write it as an escape in double quotes, or take it out"
+        raise _error(file, _place_at_end(before), "yaml-syntax", f"not valid YAML: {error.reason}", hint) from error
+    except UnicodeEncodeError as error:
+        place = _place_at_end(text[: error.start])
+        raise _error(file, place, "encoding", f"{text[error.start]!r} is half a character, a lone surrogate") from error
+
+
+def _place_at_end(before: str) -> Place:
+    """The place of what follows the text."""
+    return before.count("\n") + 1, len(before) - before.rfind("\n")
+
+
+def _events(loader: Any) -> Iterator[Any]:
+    while loader.check_event():
+        yield loader.get_event()
+
+
+def _syntax_hint(text: str, place: Place) -> str | None:
+    lines = text.splitlines()
+    line = lines[place[0] - 1] if place[0] <= len(lines) else ""
+    if "\t" in line[: len(line) - len(line.lstrip())]:
+        return "indent with spaces; YAML does not allow tabs"
+    if re.match(r"\s*(- +)*[\w-]+:\s+[^\"'|>{\[].*:(\s|$)", line):
+        return "put the value in quotes, or use a block with |, as it has a colon in it"
+    return None
+
+
+def _error(file: str, place: Place, code: str, message: str, hint: str | None = None) -> DocumentError:
+    return DocumentError([Problem(message=message, code=code, hint=hint, file=file, line=place[0], column=place[1])])
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A container being read. ``key`` is the mapping key that waits for its value."""
+
+    value: Any
+    marks: Marks
+    anchor: str | None
+    key: str | None = None
+    expects_key: bool = True
+    key_place: Place = (1, 1)
+    nodes: int = 1
+    merging: bool = False
+    merges: list[tuple[dict[str, Any], Marks]] = field(default_factory=list)
+
+
+class _Reader:
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._frames: list[_Frame] = []
+        self._anchors: dict[str, tuple[Any, Marks | Place, int] | None] = {}
+        self._root: tuple[Any, Marks | Place] | None = None
+        self.problems: list[Problem] = []
+        self._documents = 0
+
+    def result(self) -> tuple[Any, Marks]:
+        if self._root is None:
+            raise _error(self._file, (1, 1), "empty", "the document is empty")
+        value, marks = self._root
+        return value, marks if isinstance(marks, Marks) else Marks(marks)
+
+    def feed(self, events: Iterator[Any]) -> None:
+        for event in events:
+            kind = type(event)
+            if kind is yaml.ScalarEvent:
+                place = (event.start_mark.line + 1, event.start_mark.column + 1)
+                value = event.value if self._wants_key() else self._scalar(event, place)
+                if event.anchor:
+                    self._anchors[event.anchor] = (value, place, 1)
+                self._take(value, place, 1, event)
+            elif kind is yaml.MappingStartEvent:
+                self._open({}, event)
+            elif kind is yaml.SequenceStartEvent:
+                self._open([], event)
+            elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+                self._close()
+            elif kind is yaml.AliasEvent:
+                self._alias(event)
+            elif kind is yaml.DocumentStartEvent:
+                self._documents += 1
+                if self._documents > 1:
+                    place = (event.start_mark.line + 1, event.start_mark.column + 1)
+                    raise _error(self._file, place, "yaml-syntax", "a second document begins; a file holds one")
+
+    def _wants_key(self) -> bool:
+        return bool(self._frames) and self._frames[-1].expects_key and type(self._frames[-1].value) is dict
+
+    def _problem(self, place: Place, code: str, message: str, hint: str | None = None) -> None:
+        self.problems.append(
+            Problem(message=message, code=code, hint=hint, file=self._file, line=place[0], column=place[1])
+        )
+
+    def _open(self, value: Any, event: Any) -> None:
+        place = (event.start_mark.line + 1, event.start_mark.column + 1)
+        if len(self._frames) >= _MAX_DEPTH:
+            raise _error(self._file, place, "too-deep", f"nested more than {_MAX_DEPTH} levels deep")
+        if self._wants_key():
+            raise _error(self._file, place, "bad-key", "a key must be text, not a list or a mapping", _braces_hint(event))
+        if event.tag and event.tag not in (f"{_TAG}map", f"{_TAG}seq"):
+            self._problem(place, "unknown-tag", f"unknown tag {event.tag}", "write plain YAML")
+        if event.anchor:
+            self._anchors[event.anchor] = None  # not finished: an alias in here would be a cycle
+        self._frames.append(_Frame(value, Marks(place), event.anchor))
+
+    def _close(self) -> None:
+        frame = self._frames.pop()
+        for merged, marks in frame.merges:
+            for key in merged.keys() - frame.value.keys():
+                frame.value[key] = merged[key]
+                frame.marks.keys[key], frame.marks.children[key] = marks.keys[key], marks.children[key]
+        if frame.anchor:
+            self._anchors[frame.anchor] = (frame.value, frame.marks, frame.nodes)
+        self._take(frame.value, frame.marks, frame.nodes, None)
+
+    def _alias(self, event: Any) -> None:
+        place = (event.start_mark.line + 1, event.start_mark.column + 1)
+        if event.anchor not in self._anchors:
+            raise _error(self._file, place, "unknown-alias", f"no anchor &{event.anchor} before this alias")
+        target = self._anchors[event.anchor]
+        if target is None:
+            raise _error(self._file, place, "alias-cycle", f"alias *{event.anchor} stands inside what it stands for")
+        value, marks, nodes = target
+        if self._wants_key():
+            if not isinstance(value, str):
+                raise _error(self._file, place, "bad-key", "a key must be text, not a list or a mapping")
+            marks = place
+        self._take(value, marks, nodes, None, at=place)
+
+    def _take(self, value: Any, marks: Marks | Place, nodes: int, event: Any, at: Place | None = None) -> None:
+        """Put a finished node where it belongs."""
+        place = at or (marks.place if isinstance(marks, Marks) else marks)
+        if not self._frames:
+            self._root = (value, marks)
+            return
+        frame = self._frames[-1]
+        frame.nodes += nodes
+        if frame.nodes > _MAX_NODES:
+            raise _error(self._file, place, "too-large", f"aliases blow the document up beyond {_MAX_NODES:,} values")
+        if type(frame.value) is list:
+            frame.marks.children[len(frame.value)] = marks
+            frame.value.append(value)
+        elif frame.expects_key:
+            self._take_key(frame, value, place, event)
+        else:
+            self._take_value(frame, value, marks, place)
+
+    def _take_key(self, frame: _Frame, key: str, place: Place, event: Any) -> None:
+        if event is not None and event.implicit[0] and type(_resolve(key)) is not str:
+            hint = f'write "{key}"' if key else None
+            self._problem(place, "bad-key", f"a key must be text, and {key or 'an empty one'} is not", hint)
+        if key in frame.marks.keys:
+            line = frame.marks.keys[key][0]
+            self._problem(place, "duplicate-key", f"the key '{key}' already stands on line {line}", "remove one of them")
+        frame.key, frame.key_place, frame.expects_key = key, place, False
+        frame.merging = key == "<<" and event is not None and bool(event.implicit[0])
+
+    def _take_value(self, frame: _Frame, value: Any, marks: Marks | Place, place: Place) -> None:
+        key = frame.key
+        assert key is not None, "a value follows its key"
+        frame.expects_key = True
+        frame.marks.keys[key] = frame.key_place
+        if frame.merging:
+            parts = zip(value, marks.children.values(), strict=True) if type(value) is list else [(value, marks)]
+            for merged, merged_marks in parts:
+                if isinstance(merged, dict) and isinstance(merged_marks, Marks):
+                    frame.merges.append((merged, merged_marks))
+                else:
+                    self._problem(place, "bad-merge", "<< merges mappings only")
+                    break
+            return
+        frame.marks.children[key] = marks
+        frame.value[key] = value
+
+    def _scalar(self, event: Any, place: Place) -> Any:
+        text: str = event.value
+        tag: str | None = event.tag
+        try:
+            if tag is None or tag == "!":
+                return _resolve(text) if event.implicit[0] else text
+            if tag == f"{_TAG}str":
+                return text
+            if tag in (f"{_TAG}int", f"{_TAG}float", f"{_TAG}bool", f"{_TAG}null"):
+                return _resolve(text)
+        except ValueError as error:  # an integer of more digits than Python converts
+            self._problem(place, "bad-number", f"a number that cannot be read: {str(error)[:80]}", "put it in quotes")
+            return None
+        self._problem(place, "unknown-tag", f"unknown tag {tag}", "write plain YAML; values are not built by tags")
+        return text
+
+
+def _braces_hint(event: Any) -> str | None:
+    if event.flow_style:
+        return 'a value that begins with { or [ needs quotes: "{state.name}"'
+    return None
+
+
+def _resolve(text: str) -> Any:
+    """A plain scalar's value by the core schema."""
+    if text and text[0] in _MAY_BE_NUMBER:
+        if _INT.match(text):
+            return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+        if _FLOAT.match(text):
+            return float(text)
+        return text
+    return _WORDS.get(text, text)
