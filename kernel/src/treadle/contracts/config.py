@@ -36,7 +36,9 @@ class RunConfig(BaseModel):
 
     provider: str | None = Field(default=None, description="the model provider; the deployment's default without it")
     model: str | None = Field(default=None, description="the model of steps that name none")
-    max_retries: int = Field(default=3, ge=0, description="further attempts of a failed step that has no retry of its own")
+    max_retries: int = Field(
+        default=3, ge=0, description="further attempts of a failed step that has no retry of its own"
+    )
     timeout: float | None = Field(default=None, gt=0, description="most seconds that the run may take")
     max_concurrent_steps: int = Field(default=10, ge=1, le=1024, description="most steps running at once")
     stream: bool = Field(default=False, description="ask for replies as they are written")
@@ -45,4 +47,6 @@ class RunConfig(BaseModel):
     )
     strict_outputs: bool = Field(default=False, description="steps that may run in parallel may not share an output")
     strict_templates: bool = Field(default=False, description="a template that misses a value fails the step")
-    sandbox: Mapping[str, Any] | None = Field(default=None, description="limits of the tools, read by the sandbox plugin")
+    sandbox: Mapping[str, Any] | None = Field(
+        default=None, description="limits of the tools, read by the sandbox plugin"
+    )

@@ -189,10 +189,11 @@ class Step(BaseModel, ABC):
         return ()
 
 
-
 def _language_values(step: Step) -> Iterator[tuple[str, Any]]:
     pending: list[tuple[str, Any]] = [
-        (name, getattr(step, name)) for name in reversed(type(step).model_fields) if name not in ("id", "type", "depends_on")
+        (name, getattr(step, name))
+        for name in reversed(type(step).model_fields)
+        if name not in ("id", "type", "depends_on")
     ]
     while pending:
         place, value = pending.pop()

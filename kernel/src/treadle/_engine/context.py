@@ -1,0 +1,143 @@
+"""What a running step holds in its hands."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from treadle._engine.gateway import CallSite
+from treadle._engine.state import StateView, check_value
+from treadle._language import ArgumentTree, Expression, Template
+from treadle.contracts.events import TextEmitted, ToolCallFinished, ToolCallStarted
+from treadle.contracts.offers import Role
+from treadle.contracts.step import StepContext
+from treadle.contracts.tool import ToolContext
+from treadle.errors import ToolError, TreadleError
+from treadle.messages import Completed, EmbedRequest, EmbedResponse, ModelRequest, ModelResponse, TextDelta
+from treadle.nurseries import lone_error
+
+if TYPE_CHECKING:
+    from treadle._engine.meter import Meter
+    from treadle._engine.run import Run
+    from treadle.contracts.provider import Exchange
+
+__all__ = ["RunningStep"]
+
+
+class RunningStep(StepContext):
+    """One attempt of one step."""
+
+    def __init__(
+        self, run: Run, step_id: str, attempt: int, view: StateView, steps: Mapping[str, Any], meter: Meter
+    ) -> None:
+        self.run_id = run.run_id
+        self.step_id = step_id
+        self.attempt = attempt
+        self.config = run.config
+        self._run = run
+        self._view = view
+        self._steps = steps
+        self._meter = meter
+        self._calls = 0
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """The state as the step sees it."""
+        return self._view
+
+    def render(self, template: Template, names: Mapping[str, Any] | None = None) -> str:
+        """The template's text over the state."""
+        return template.render(self._view, names, strict=self.config.strict_templates, warn=self.warn)
+
+    def render_arguments(self, arguments: ArgumentTree) -> dict[str, Any]:
+        """Arguments with their templates filled in; whole values are copied, as a tool may change what it gets."""
+        rendered = arguments.render(self._view, strict=self.config.strict_templates, warn=self.warn)
+        result: dict[str, Any] = copy.deepcopy(rendered) if arguments.state_paths else rendered
+        return result
+
+    def evaluate(self, expression: Expression) -> Any:
+        """The expression's value over ``state`` and ``steps``."""
+        return expression.evaluate({"state": self._view, "steps": self._steps})
+
+    def exchange(self, request: ModelRequest) -> Exchange:
+        """Call a model."""
+        return self._run.gateway.exchange(request, self._site())
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        """Call a model and wait for the whole response."""
+        response: ModelResponse | None = None
+        async with self.exchange(request) as events:
+            async for event in events:
+                if type(event) is TextDelta:
+                    self.emit_text(event.text)
+                elif type(event) is Completed:
+                    response = event.response
+        assert response is not None, "the gateway ends every exchange with a response or an error"
+        return response
+
+    async def embed(self, request: EmbedRequest) -> EmbedResponse:
+        """Turn texts into vectors."""
+        return await self._run.gateway.embed(request, self._site())
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any], *, call_id: str | None = None) -> Any:
+        """Run a registered tool."""
+        run = self._run
+        tool = run.session.tool(name)
+        self._calls += 1
+        ordinal = self._calls
+        call_id = call_id or f"{self.step_id}.{self.attempt}.{ordinal}"
+        context = ToolContext(
+            run_id=self.run_id, step_id=self.step_id, call_id=call_id, sandbox=await run.sandbox(), warn=self.warn
+        )
+        data = {"call_id": call_id, "tool_name": name, "arguments": arguments}
+        run.record("tool_call_started", self.step_id, self.attempt, ordinal, data)
+        if run.hub.active:
+            run.hub.send(ToolCallStarted(run_id=self.run_id, step_id=self.step_id, call_id=call_id, tool_name=name))
+        started = trio.current_time()
+        failure: str | None = None
+        try:
+            with trio.move_on_after(tool.timeout if tool.timeout is not None else float("inf")) as limit:
+                result = await tool.call(arguments, context)
+                check_value(result, f"the result of tool '{name}'")
+            if limit.cancelled_caught:
+                raise ToolError(f"tool '{name}' timed out after {tool.timeout:g} s; whether it had an effect is unknown")
+        except Exception as error:
+            cause = lone_error(error)
+            failure = str(cause) or type(cause).__name__
+            run.record("tool_call_finished", self.step_id, self.attempt, ordinal, {"call_id": call_id, "error": failure})
+            if isinstance(cause, TreadleError):
+                raise cause from cause.__cause__
+            raise ToolError(f"tool '{name}' failed: {type(cause).__name__}: {cause}") from cause
+        finally:
+            if run.hub.active:
+                run.hub.send(
+                    ToolCallFinished(
+                        run_id=self.run_id,
+                        step_id=self.step_id,
+                        call_id=call_id,
+                        tool_name=name,
+                        seconds=trio.current_time() - started,
+                        error=failure,
+                    )
+                )
+        run.record("tool_call_finished", self.step_id, self.attempt, ordinal, {"call_id": call_id, "result": result})
+        return result
+
+    def emit_text(self, text: str) -> None:
+        """Pass a piece of a streamed reply on to observers."""
+        if self._run.hub.active:
+            self._run.hub.send(TextEmitted(run_id=self.run_id, step_id=self.step_id, text=text))
+
+    def warn(self, message: str) -> None:
+        """Tell the run's owner something that does not stop it."""
+        self._run.warn(self.step_id, message)
+
+    def role(self, role: Role) -> Any:
+        """What serves a role that the step declared in ``needs``."""
+        return self._run.session.role(role, f"step '{self.step_id}'")
+
+    def _site(self) -> CallSite:
+        return CallSite(self._run, self.step_id, self.attempt, self._meter)

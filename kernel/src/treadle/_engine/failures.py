@@ -1,0 +1,88 @@
+"""Why an attempt failed, whether another may help, and when."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import ValidationError
+
+from treadle.contracts.config import RetrySettings
+from treadle.errors import ProviderError, TreadleError
+from treadle.nurseries import lone_error
+
+__all__ = ["Failure", "wait_before"]
+
+# Faults of the code or of the data: the next attempt would meet them again.
+_FAULTS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    RecursionError,
+    SyntaxError,
+    TypeError,
+    UnicodeError,
+    ValidationError,
+    ValueError,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A failed attempt. ``error`` is None for a time-out of the step."""
+
+    message: str
+    transient: bool
+    error: BaseException | None = None
+    timed_out: bool = False
+
+    @property
+    def classification(self) -> Literal["permanent", "transient"]:
+        """As results say it."""
+        return "transient" if self.transient else "permanent"
+
+    @classmethod
+    def timeout(cls, seconds: float) -> Failure:
+        """The step's own time limit ran out."""
+        return cls(message=f"timed out after {seconds:g} s", transient=True, timed_out=True)
+
+    @classmethod
+    def of(cls, error: BaseException, retry: RetrySettings) -> Failure:
+        """Classify what an attempt raised.
+
+        An explicit ``retryable_status_codes`` decides alone about errors that have a status. A server that asks for
+        more patience than ``max_wait`` is not asked again.
+        """
+        error = lone_error(error)
+        if not isinstance(error, TreadleError):
+            message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            return cls(message=message, transient=not isinstance(error, _FAULTS), error=error)
+        message, transient = str(error), error.transient
+        if isinstance(error, ProviderError):
+            codes = retry.retryable_status_codes
+            if codes is not None and error.status_code is not None:
+                transient = error.status_code in codes
+            if transient and error.retry_after is not None and error.retry_after > retry.max_wait:
+                transient = False
+                message = (
+                    f"{message}; the provider asks to come back in {error.retry_after:g} s, "
+                    f"which is longer than retry.max_wait ({retry.max_wait:g} s)"
+                )
+        return cls(message=message, transient=transient, error=error)
+
+
+def wait_before(attempt: int, failure: Failure, retry: RetrySettings) -> float:
+    """Seconds to wait before the attempt of that number (2 is the first repetition)."""
+    asked = getattr(failure.error, "retry_after", None)
+    if asked is not None:
+        return float(asked)
+    try:
+        wait = min(retry.backoff_base ** (attempt - 2), retry.backoff_max)
+    except OverflowError:
+        wait = retry.backoff_max
+    return wait * random.uniform(0.75, 1.25) if retry.jitter else wait  # noqa: S311 - spreading load, not secrecy

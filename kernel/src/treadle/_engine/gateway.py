@@ -1,0 +1,214 @@
+"""The way of a model call: provider chosen, layers around it, every event metered and journalled."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from treadle.contracts.events import ModelCallFailed, ModelCallFinished, ModelCallStarted
+from treadle.contracts.offers import ProviderOffer
+from treadle.errors import ConfigurationError, ProviderError, ResponseError, UnsupportedError
+from treadle.messages import Completed, EmbedRequest, EmbedResponse, ModelRequest, ModelResponse, StreamEvent, TextDelta
+from treadle.nurseries import lone_error
+
+if TYPE_CHECKING:
+    from treadle._engine.meter import Meter
+    from treadle._engine.run import Run
+    from treadle._engine.session import Session
+    from treadle.contracts.provider import Exchange, Provider, ProviderLayer
+
+__all__ = ["CallSite", "Gateway"]
+
+
+@dataclass(slots=True)
+class CallSite:
+    """Who calls: a step of a run, in one attempt."""
+
+    run: Run
+    step_id: str
+    attempt: int
+    meter: Meter
+
+
+class Gateway:
+    """Calls models for one run."""
+
+    def __init__(self, session: Session, provider_name: str | None, overrides: dict[str, dict[str, Any]]) -> None:
+        self._session = session
+        self._provider_name = provider_name
+        self._overrides = overrides
+
+    def provider_name(self) -> str:
+        """The provider of this run.
+
+        :raises ConfigurationError: none is named and none is the default.
+        """
+        if self._provider_name is not None:
+            return self._provider_name
+        offers = self._session.host.registry.all("provider")
+        defaults = [name for name, each in offers.items() if isinstance(each.offer, ProviderOffer) and each.offer.is_default]
+        if len(defaults) == 1:
+            return defaults[0]
+        there = f"there are {', '.join(offers)}" if offers else "pip install treadle-openai, or another provider"
+        raise ConfigurationError("no model provider is set", hint=f"set config.provider, or use -p; {there}")
+
+    @asynccontextmanager
+    async def exchange(self, request: ModelRequest, site: CallSite) -> AsyncIterator[AsyncIterator[StreamEvent]]:
+        """One model call; see :meth:`Provider.exchange`."""
+        name = self.provider_name()
+        provider = await self._session.provider(name, self._overrides.get(name, {}))
+        request = self._with_model(request, name, provider)
+        _check(request, provider)
+        run, meter = site.run, site.meter
+        meter.calls += 1
+        ordinal = meter.calls
+        run.record("model_call_started", site.step_id, site.attempt, ordinal, {"request": request, "provider": name})
+        if run.hub.active:
+            run.hub.send(ModelCallStarted(run_id=run.run_id, step_id=site.step_id, provider=name, request=request))
+        events = _Metered(site, ordinal, name, lambda response: self._priced(response, provider))
+        try:
+            async with _through(self._session.layers, provider.exchange)(request) as source:
+                events.source = source
+                yield events
+            if events.response is None:
+                meter.add_unknown()  # the step left before the end
+        except BaseException as error:
+            if events.response is None:
+                self._failed(lone_error(error), events)
+            raise
+
+    def _failed(self, error: BaseException, events: _Metered) -> None:
+        site, run = events.site, events.site.run
+        if events.begun or _may_have_cost(error):
+            site.meter.add_unknown()
+        if not isinstance(error, Exception):
+            return  # cancelled: in the journal, a call without an end is one whose outcome is unknown
+        text = f"{type(error).__name__}: {error}"
+        run.record("model_call_finished", site.step_id, site.attempt, events.ordinal, {"error": text})
+        if run.hub.active:
+            seconds = trio.current_time() - events.started
+            run.hub.send(
+                ModelCallFailed(
+                    run_id=run.run_id, step_id=site.step_id, provider=events.provider_name, error=text, seconds=seconds
+                )
+            )
+
+    async def embed(self, request: EmbedRequest, site: CallSite) -> EmbedResponse:
+        """Turn texts into vectors; see :meth:`Provider.embed`."""
+        name = self.provider_name()
+        provider = await self._session.provider(name, self._overrides.get(name, {}))
+        response = await provider.embed(request)
+        if response.cost_usd is None:
+            cost = self._session.price(provider, response.model, response.usage)
+            response = replace(response, cost_usd=cost)
+        site.meter.add(response.usage, response.cost_usd)
+        site.meter.model, site.meter.provider = response.model, response.provider
+        return response
+
+    def _with_model(self, request: ModelRequest, name: str, provider: Provider) -> ModelRequest:
+        if request.model:
+            return request
+        offer = self._session.host.get("provider", name).offer
+        default = provider.default_model() or (offer.default_model if isinstance(offer, ProviderOffer) else None)
+        if not default:
+            raise ConfigurationError(f"no model is set, and provider '{name}' has no default", hint="set config.model, or use -m")
+        return replace(request, model=default)
+
+    def _priced(self, response: ModelResponse, provider: Provider) -> ModelResponse:
+        if response.cost_usd is not None:
+            return response
+        return response.with_cost(self._session.price(provider, response.model, response.usage))
+
+
+def _may_have_cost(error: BaseException) -> bool:
+    """Whether a call that ended without a response may have been charged for all the same."""
+    if isinstance(error, ProviderError):
+        return error.status_code is None and error.request_sent is not False
+    return isinstance(error, trio.Cancelled)
+
+
+def _check(request: ModelRequest, provider: Provider) -> None:
+    """Refuse what the provider cannot do, before any request."""
+    features = provider.features
+    lacks = [
+        what
+        for what, wanted, there in (
+            ("tools", bool(request.tools), features.tools),
+            ("replies held to a JSON schema", request.output is not None and request.output.schema is not None, features.output_schemas),
+            ("replies held to JSON", request.output is not None and request.output.schema is None, features.json_objects),
+            *((f"the hosted tool '{each.tool}'", True, each.tool in features.hosted_tools) for each in request.hosted_tools),
+        )
+        if wanted and not there
+    ]
+    problems = [f"it has no {what}" for what in lacks] + list(provider.check(request))
+    if problems:
+        raise UnsupportedError(
+            f"provider '{provider.name}' cannot take this request: {'; '.join(problems)}", provider=provider.name
+        )
+
+
+def _through(layers: Sequence[ProviderLayer], innermost: Callable[[ModelRequest], Exchange]) -> Callable[[ModelRequest], Exchange]:
+    """The call wrapped in its layers, the first one outermost."""
+    proceed = innermost
+    for layer in reversed(layers):
+        proceed = _wrapped(layer, proceed)
+    return proceed
+
+
+def _wrapped(layer: ProviderLayer, proceed: Callable[[ModelRequest], Exchange]) -> Callable[[ModelRequest], Exchange]:
+    return lambda request: layer.exchange(request, proceed)
+
+
+class _Metered:
+    """Events on their way to the step: the first text is timed; the response is priced, counted and journalled."""
+
+    __slots__ = ("_price", "begun", "ordinal", "provider_name", "response", "site", "source", "started")
+
+    def __init__(
+        self, site: CallSite, ordinal: int, provider_name: str, price: Callable[[ModelResponse], ModelResponse]
+    ) -> None:
+        self.site = site
+        self.ordinal = ordinal
+        self.provider_name = provider_name
+        self.started = trio.current_time()
+        self.source: AsyncIterator[StreamEvent]
+        self.begun = False
+        self.response: ModelResponse | None = None
+        self._price = price
+
+    def __aiter__(self) -> _Metered:
+        return self
+
+    async def __anext__(self) -> StreamEvent:
+        try:
+            event = await self.source.__anext__()
+        except StopAsyncIteration:
+            if self.response is None:
+                raise ResponseError(
+                    f"the reply of provider '{self.provider_name}' ended before it was complete",
+                    provider=self.provider_name,
+                    phase="body",
+                ) from None
+            raise
+        if type(event) is Completed:
+            event = self._complete(event)
+        elif not self.begun and type(event) is TextDelta:
+            self.site.meter.time_to_first_token_ms = (trio.current_time() - self.started) * 1000
+        self.begun = True
+        return event
+
+    def _complete(self, event: Completed) -> Completed:
+        response = self.response = self._price(event.response)
+        site, run = self.site, self.site.run
+        site.meter.add_response(response)
+        run.record("model_call_finished", site.step_id, site.attempt, self.ordinal, {"response": response})
+        if run.hub.active:
+            seconds = trio.current_time() - self.started
+            run.hub.send(
+                ModelCallFinished(run_id=run.run_id, step_id=site.step_id, response=response, seconds=seconds)
+            )
+        return event if response is event.response else Completed(response)

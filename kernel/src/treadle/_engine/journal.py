@@ -1,0 +1,33 @@
+"""The journal of sessions that keep none: entries in memory, of the latest runs only."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from treadle.contracts.journal import Journal, JournalEntry
+
+__all__ = ["MemoryJournal"]
+
+
+_FINISHED_RUNS_KEPT = 16
+
+
+class MemoryJournal(Journal):
+    """Keeps the entries of every run under way and of the latest finished ones, so that a long session does not grow."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, list[JournalEntry]] = {}
+        self._finished: deque[str] = deque()
+
+    def append(self, entry: JournalEntry) -> None:
+        """Keep the entry."""
+        self._runs.setdefault(entry.run_id, []).append(entry)
+        if entry.kind == "run_finished":
+            self._finished.append(entry.run_id)
+            if len(self._finished) > _FINISHED_RUNS_KEPT:
+                self._runs.pop(self._finished.popleft(), None)
+
+    def entries(self, run_id: str) -> Iterator[JournalEntry]:
+        """The entries of a run, in order."""
+        return iter(tuple(self._runs.get(run_id, ())))

@@ -1,0 +1,365 @@
+"""One run of a workflow: its nursery, its state, its steps."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from treadle._document import provider_overrides
+from treadle._engine.context import RunningStep
+from treadle._engine.failures import Failure, wait_before
+from treadle._engine.gateway import Gateway
+from treadle._engine.graph import Graph
+from treadle._engine.meter import Meter
+from treadle._engine.observers import Hub
+from treadle._engine.resources import Resource
+from treadle._engine.settling import Settling, Skipped
+from treadle._engine.state import EVERYTHING, RunState, StateView
+from treadle._language import StatePath
+from treadle.contracts.events import Observer, RunFinished, RunStarted, RunWarning, StepFinished, StepRetrying, StepStarted
+from treadle.contracts.journal import EntryKind, JournalEntry
+from treadle.contracts.results import RunResult, RunStatus, StepResult, StepStatus
+from treadle.contracts.sandbox import Sandbox
+from treadle.contracts.step import Step, StepOutcome
+from treadle.messages import Usage
+from treadle.nurseries import open_nursery
+
+if TYPE_CHECKING:
+    from treadle._document import Workflow
+    from treadle._engine.session import Session
+
+__all__ = ["Run"]
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far a step has come."""
+
+    started: float
+    meter: Meter
+    attempt: int = 0
+
+
+class Run:
+    """Executes a workflow once.
+
+    Everything a step makes is committed in one synchronous block, on success only. No task of the run outlives
+    :meth:`execute`.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        workflow: Workflow,
+        *,
+        state: Mapping[str, Any] | None = None,
+        observers: Sequence[Observer] = (),
+        run_id: str | None = None,
+    ) -> None:
+        self.run_id = run_id or secrets.token_hex(6)
+        self.session = session
+        self.workflow = workflow
+        self.config = workflow.config
+        self.gateway = Gateway(session, self.config.provider, provider_overrides(workflow.host, self.config))
+        self.hub = Hub(self.run_id, observers)
+        self._journal = session.journal
+        self._graph = Graph.of(workflow.steps)
+        self._settling = Settling(self._graph, pass_over_failures=self.config.on_step_failure == "continue")
+        self._state = RunState({**workflow.state, **(state or {})})
+        self._ancestors: dict[int, int] = {}
+        self._readers: list[int] = [len(each) for each in self._graph.dependents]
+        self._results: dict[str, StepResult] = {}
+        self._progress: dict[str, _Progress] = {}
+        self._running = 0
+        self._scope = trio.CancelScope()
+        self._cancel_reason: str | None = None
+        self._timed_out = False
+        self._sandbox: Resource[Sandbox] | None = None
+
+    # --- for steps ------------------------------------------------------------------------------------
+
+    def record(self, kind: EntryKind, step: str, attempt: int, ordinal: int, data: Mapping[str, Any]) -> None:
+        """Append to the journal."""
+        self._journal.append(JournalEntry(self.run_id, kind, step, attempt, ordinal, data))
+
+    def warn(self, step_id: str | None, message: str) -> None:
+        """Tell observers something that does not stop the run."""
+        if self.hub.active:
+            self.hub.send(RunWarning(run_id=self.run_id, step_id=step_id, message=message))
+
+    async def sandbox(self) -> Sandbox | None:
+        """The run's sandbox, opened on first use; None where no sandbox is installed."""
+        return None if self._sandbox is None else await self._sandbox.get()
+
+    # --- running --------------------------------------------------------------------------------------
+
+    def cancel(self, reason: str = "cancelled") -> None:
+        """End the run: running steps are cancelled, finished ones keep what they made. May be called at any time."""
+        self._cancel_reason = reason
+        self._scope.cancel()
+
+    async def execute(self) -> RunResult:
+        """Run to the end.
+
+        A failed, timed-out or cancelled run is a result, not an exception. An enclosing scope that is cancelled
+        is: then :class:`trio.Cancelled` passes through, as it must.
+        """
+        started = trio.current_time()
+        ids = tuple(step.id for step in self._graph.steps)
+        self.record("run_started", "", 0, 0, {"workflow": self.workflow, "state": self._state.initial})
+        async with open_nursery() as keepers:
+            self.hub.start(keepers)
+            try:
+                self.hub.send(RunStarted(run_id=self.run_id, workflow_name=self.workflow.name, steps=ids))
+                await self._run_steps(keepers)
+                result = self._result(trio.current_time() - started)
+                self.record("run_finished", "", 0, 0, {"result": result})
+                self.hub.send(RunFinished(run_id=self.run_id, result=result))
+            finally:
+                self.hub.close()
+                if self._sandbox is not None:
+                    self._sandbox.close()
+        return result
+
+    async def _run_steps(self, keepers: trio.Nursery) -> None:
+        sandboxes = self.workflow.host.registry.names("sandbox")
+        if sandboxes:
+            self._sandbox = Resource(keepers, self._open_sandbox)
+        limit = self.config.timeout
+        with trio.move_on_after(limit if limit is not None else float("inf")) as deadline, self._scope:
+            async with open_nursery() as nursery:
+                self._start_ready(nursery)
+        if deadline.cancelled_caught:
+            self._cancel_reason = f"the run took longer than config.timeout ({limit:g} s)"
+            self._timed_out = True
+        if self._cancel_reason is not None:
+            self._note_unfinished()
+
+    def _open_sandbox(self) -> Sandbox:
+        registered = self.workflow.host.sole("sandbox", "the run")
+        kind: type[Sandbox] = registered.load()
+        return kind(kind.block_model.model_validate(self.config.sandbox or {}), Path.cwd())
+
+    def _start_ready(self, nursery: trio.Nursery) -> None:
+        while self._running < self.config.max_concurrent_steps:
+            index = self._settling.next_ready()
+            if index is None:
+                return
+            self._running += 1
+            nursery.start_soon(self._run_step, index, nursery)
+
+    async def _run_step(self, index: int, nursery: trio.Nursery) -> None:
+        step = self._graph.steps[index]
+        sees = self._sees(index)
+        steps = _StepsView(self, sees)
+        view = StateView(self._state, sees, steps)
+        progress = self._progress[step.id] = _Progress(trio.current_time(), Meter())
+        retries = step.retry.max_retries if step.retry.max_retries is not None else self.config.max_retries
+        while True:
+            progress.attempt += 1
+            self.record("step_started", step.id, progress.attempt, 0, {})
+            if self.hub.active:
+                self.hub.send(StepStarted(run_id=self.run_id, step_id=step.id, attempt=progress.attempt))
+            context = RunningStep(self, step.id, progress.attempt, view, steps, progress.meter)
+            failure = await self._attempt(index, step, context, sees, progress)
+            if failure is None:
+                break
+            if not failure.transient or progress.attempt > retries:
+                self._fail(index, step, failure, progress)
+                break
+            wait = wait_before(progress.attempt + 1, failure, step.retry)
+            if self.hub.active:
+                self.hub.send(
+                    StepRetrying(
+                        run_id=self.run_id,
+                        step_id=step.id,
+                        attempt=progress.attempt,
+                        error=failure.message,
+                        wait=wait,
+                    )
+                )
+            await trio.sleep(wait)
+        self._running -= 1
+        self._start_ready(nursery)
+
+    async def _attempt(
+        self, index: int, step: Step, context: RunningStep, sees: int, progress: _Progress
+    ) -> Failure | None:
+        try:
+            if step.timeout is None:
+                outcome = await step.run(context)
+            else:
+                with trio.move_on_after(step.timeout) as limit:
+                    outcome = await step.run(context)
+                if limit.cancelled_caught:
+                    return Failure.timeout(step.timeout)
+            self._commit(index, step, outcome, sees, progress)
+        except Exception as error:
+            return Failure.of(error, step.retry)
+        return None
+
+    def _sees(self, index: int) -> int:
+        """The writers that a step sees: its ancestors. Kept only until all its dependents have started."""
+        sees = 0
+        for dependency in self._graph.dependencies[index]:
+            sees |= self._ancestors[dependency] | 1 << dependency
+            self._readers[dependency] -= 1
+            if not self._readers[dependency]:
+                del self._ancestors[dependency]
+        if self._graph.dependents[index]:
+            self._ancestors[index] = sees
+        return sees
+
+    # --- settling -------------------------------------------------------------------------------------
+
+    def _commit(self, index: int, step: Step, outcome: StepOutcome, sees: int, progress: _Progress) -> None:
+        """Keep everything a step made, or raise and keep nothing."""
+        writes = []
+        if step.output is not None:
+            writes.append(self._state.write(index, sees, step.output, outcome.value))
+        for path, value in outcome.writes.items():
+            writes.append(self._state.write(index, sees, StatePath.parse_state(path), value))
+        targets = step.targets() if outcome.not_taken else {}
+        unknown = outcome.not_taken - targets.keys()
+        if unknown:
+            raise ValueError(f"step '{step.id}' did not take edges that it does not have: {', '.join(sorted(unknown))}")
+        progress.meter.add(outcome.usage, outcome.cost_usd)
+        result = self._step_result(step.id, StepStatus.SUCCESS, progress, outcome=outcome)
+        self.record("step_finished", step.id, progress.attempt, 0, {"result": result, "outcome": outcome})
+        for make in writes:
+            make()
+        not_taken = frozenset(self._graph.number[target] for target in outcome.not_taken)
+        self._settle(index, result, not_taken)
+
+    def _fail(self, index: int, step: Step, failure: Failure, progress: _Progress) -> None:
+        status = StepStatus.TIMEOUT if failure.timed_out else StepStatus.FAILED
+        result = self._step_result(step.id, status, progress, failure=failure)
+        self.record("step_finished", step.id, progress.attempt, 0, {"result": result})
+        self._settle(index, result)
+
+    def _settle(self, index: int, result: StepResult, not_taken: frozenset[int] = frozenset()) -> None:
+        self._note(result)
+        for skipped in self._settling.settle(index, result.status, not_taken):
+            self._skip(skipped)
+
+    def _skip(self, skipped: Skipped) -> None:
+        self._sees(skipped.index)
+        step_id = self._graph.steps[skipped.index].id
+        result = StepResult(step_id=step_id, status=StepStatus.SKIPPED, reason=skipped.reason)
+        self.record("step_finished", step_id, 0, 0, {"result": result})
+        self._note(result)
+
+    def _note(self, result: StepResult) -> None:
+        self._results[result.step_id] = result
+        if self.hub.active:
+            self.hub.send(StepFinished(run_id=self.run_id, step_id=result.step_id, result=result))
+
+    def _note_unfinished(self) -> None:
+        """The run was ended: say of every step that has not settled what became of it."""
+        for step in self._graph.steps:
+            if step.id in self._results:
+                continue
+            progress = self._progress.get(step.id)
+            if progress is None:
+                result = StepResult(step_id=step.id, status=StepStatus.SKIPPED, reason=self._cancel_reason)
+            else:
+                result = self._step_result(step.id, StepStatus.CANCELLED, progress)
+            self.record("step_finished", step.id, progress.attempt if progress else 0, 0, {"result": result})
+            self._note(result)
+
+    # --- results --------------------------------------------------------------------------------------
+
+    def _step_result(
+        self,
+        step_id: str,
+        status: StepStatus,
+        progress: _Progress,
+        *,
+        outcome: StepOutcome | None = None,
+        failure: Failure | None = None,
+    ) -> StepResult:
+        meter = progress.meter
+        details = outcome.details if outcome else {}
+        return StepResult(
+            step_id=step_id,
+            status=status,
+            output=outcome.shown if outcome else None,
+            error=failure.message if failure else self._cancel_reason if status is StepStatus.CANCELLED else None,
+            error_classification=failure.classification if failure else None,
+            duration_ms=(trio.current_time() - progress.started) * 1000,
+            attempts=progress.attempt,
+            usage=meter.usage,
+            cost_usd=meter.cost_usd,
+            model=meter.model,
+            provider=meter.provider,
+            finish_reason=details.get("finish_reason", meter.finish_reason),
+            attachment_count=details.get("attachment_count", 0),
+            time_to_first_token_ms=meter.time_to_first_token_ms,
+            prompt_metadata=details.get("prompt_metadata"),
+            reasoning_content=details.get("reasoning_content"),
+        )
+
+    def _result(self, seconds: float) -> RunResult:
+        results = {step.id: self._results[step.id] for step in self._graph.steps}
+        usage, cost = Usage.ZERO, 0.0
+        unknown_cost = False
+        for each in results.values():
+            usage += each.usage
+            unknown_cost |= each.cost_usd is None
+            cost += each.cost_usd or 0.0
+        status, error = self._status(results)
+        return RunResult(
+            run_id=self.run_id,
+            workflow_name=self.workflow.name,
+            status=status,
+            step_results=results,
+            final_state={name: self._state.read(name, EVERYTHING) for name in self._state.names(EVERYTHING)},
+            total_tokens=usage.total_tokens,
+            total_cost_usd=None if unknown_cost else cost,
+            total_duration_ms=seconds * 1000,
+            error=error,
+        )
+
+    def _status(self, results: Mapping[str, StepResult]) -> tuple[RunStatus, str | None]:
+        if self._cancel_reason is not None:
+            return RunStatus.TIMEOUT if self._timed_out else RunStatus.CANCELLED, self._cancel_reason
+        for result in results.values():
+            if result.status in (StepStatus.FAILED, StepStatus.TIMEOUT):
+                return RunStatus.FAILED, f"step '{result.step_id}': {result.error}"
+        return RunStatus.SUCCESS, None
+
+
+class _StepsView(Mapping[str, Any]):
+    """``steps.<id>`` as one step sees it: output and status of each ancestor that made something or failed."""
+
+    __slots__ = ("_run", "_sees")
+
+    def __init__(self, run: Run, sees: int) -> None:
+        self._run = run
+        self._sees = sees
+
+    def __getitem__(self, step_id: str) -> Any:
+        result = self._run._results.get(step_id)
+        if result is None or not self._sees >> self._run._graph.number[step_id] & 1:
+            raise KeyError(step_id)
+        if result.output is None and result.status is StepStatus.SUCCESS:
+            raise KeyError(step_id)
+        return {"output": result.output, "status": str(result.status)}
+
+    def __iter__(self) -> Any:
+        return (step_id for step_id in self._run._results if step_id in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, step_id: object) -> bool:
+        try:
+            self[step_id]  # type: ignore[index]  # a key that is not text is simply not there
+        except KeyError:
+            return False
+        return True

@@ -1,0 +1,154 @@
+"""A session: what runs share - open providers, tools, prices, the journal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from treadle._document import Workflow
+from treadle._engine.journal import MemoryJournal
+from treadle._engine.observers import CallbackObserver
+from treadle._engine.resources import Resource
+from treadle._engine.run import Run
+from treadle._settings import build_settings
+from treadle.contracts.events import Observer, RunEvent
+from treadle.contracts.journal import Journal
+from treadle.contracts.offers import LayerOffer, Role
+from treadle.contracts.sources import PriceSource
+from treadle.contracts.provider import Provider, ProviderLayer
+from treadle.contracts.results import RunResult, json_value
+from treadle.contracts.tool import Tool
+from treadle.messages import Usage
+from treadle.nurseries import open_nursery
+
+if TYPE_CHECKING:
+    from treadle._plugins import Host
+
+__all__ = ["Session", "open_session"]
+
+
+class Session:
+    """Runs workflows one after another or at once. Made by :func:`treadle.open`, and closed with it.
+
+    Clients, connection pools and a loaded model are opened on first use and shared by all runs.
+    """
+
+    def __init__(self, nursery: trio.Nursery, host: Host, journal: Journal) -> None:
+        self.host = host
+        self.journal = journal
+        self.layers: Sequence[ProviderLayer] = _layers(host)
+        self._nursery = nursery
+        self._providers: dict[tuple[str, str], Resource[Provider]] = {}
+        self._singles: dict[tuple[str, str], Any] = {}
+        self._prices: list[PriceSource] | None = None
+
+    async def run(
+        self,
+        workflow: Workflow,
+        *,
+        state: Mapping[str, Any] | None = None,
+        on_event: Callable[[RunEvent], object] | None = None,
+        observers: Sequence[Observer] = (),
+        run_id: str | None = None,
+    ) -> RunResult:
+        """Run a workflow to its end.
+
+        :param state: initial values that win over the workflow's own, key by key.
+        :param on_event: called with every event of the run; see :mod:`treadle.contracts.events`.
+        :raises StateError: a value of ``state`` cannot be kept in a state.
+        """
+        return await self.start(workflow, state=state, on_event=on_event, observers=observers, run_id=run_id).execute()
+
+    def start(
+        self,
+        workflow: Workflow,
+        *,
+        state: Mapping[str, Any] | None = None,
+        on_event: Callable[[RunEvent], object] | None = None,
+        observers: Sequence[Observer] = (),
+        run_id: str | None = None,
+    ) -> Run:
+        """A run that is ready: ``await run.execute()`` runs it, ``run.cancel()`` ends it early with a result."""
+        installed = [registered.load()() for registered in self.host.registry.all("observer").values()]
+        given = [*observers, *([CallbackObserver(on_event)] if on_event else [])]
+        return Run(self, workflow, state=state, observers=[*installed, *given], run_id=run_id)
+
+    # --- for runs -------------------------------------------------------------------------------------
+
+    async def provider(self, name: str, overrides: Mapping[str, Any]) -> Provider:
+        """The provider of that name under those settings, opened on first use."""
+        key = (name, json.dumps(json_value(overrides), sort_keys=True, default=str) if overrides else "")
+        resource = self._providers.get(key)
+        if resource is None:
+            kind: type[Provider] = self.host.load("provider", name)
+            settings = build_settings(kind.settings_model, overrides, name=name)
+            resource = self._providers[key] = Resource(self._nursery, lambda: kind(name, settings))
+        return await resource.get()
+
+    def tool(self, name: str) -> Tool:
+        """The tool of that name.
+
+        :raises NotInstalledError: there is none.
+        """
+        tool: Tool = self._single("tool", name)
+        return tool
+
+    def role(self, role: Role, needed_by: str) -> Any:
+        """What serves a role of which a deployment has one."""
+        return self._single(role, self.host.sole(role, needed_by).name)
+
+    def price(self, provider: Provider, model: str, usage: Usage) -> float | None:
+        """What a call cost, None where nobody knows."""
+        known = provider.known_cost(model)
+        if known is not None:
+            return known
+        if self._prices is None:
+            self._prices = [registered.load()() for registered in self.host.registry.all("price_source").values()]
+        for source in self._prices:
+            price = source.price(provider=provider.name, model=model, usage=usage)
+            if price is not None:
+                return price
+        return None
+
+    def close(self) -> None:
+        """Let everything that was opened end; the session's nursery waits for it."""
+        for resource in self._providers.values():
+            resource.close()
+
+    def _single(self, role: Role, name: str) -> Any:
+        found = self._singles.get((role, name))
+        if found is None:
+            found = self._singles[role, name] = self.host.load(role, name)()
+        return found
+
+
+def _layers(host: Host) -> list[ProviderLayer]:
+    """Every provider layer, outermost first: those around the call, then those around each candidate."""
+    ordered = sorted(
+        (
+            (registered.offer.scope == "candidate", registered.offer.order, registered.name, registered)
+            for registered in host.registry.all("provider_layer").values()
+            if isinstance(registered.offer, LayerOffer)
+        ),
+        key=lambda entry: entry[:3],
+    )
+    return [registered.load()() for *_, registered in ordered]
+
+
+@asynccontextmanager
+async def open_session(host: Host, journal: Journal | None = None) -> AsyncIterator[Session]:
+    """A session for as long as the context lasts. Leaving it waits until everything opened has been closed."""
+    kept = journal or MemoryJournal()
+    try:
+        async with open_nursery() as nursery:
+            session = Session(nursery, host, kept)
+            try:
+                yield session
+            finally:
+                session.close()
+    finally:
+        kept.close()

@@ -1,0 +1,120 @@
+"""Which steps may start, and which are skipped, as steps settle."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from treadle._engine.graph import Graph
+from treadle.contracts.results import StepStatus
+
+__all__ = ["Settling", "Skipped"]
+
+_NONE: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A step that will not run, and why."""
+
+    index: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Settling:
+    """Decides as steps settle. Knows no time and runs nothing.
+
+    A step is decided when everything it waits for has settled:
+
+    1. A router that it is a target of did not choose it: skipped.
+    2. Something it waits for failed, or was skipped because of a failure: skipped, naming the nearest failed
+       step, unless failures are to be passed over.
+    3. Something it waits for was skipped because of a router: skipped, naming the router, unless another thing it
+       waits for lies on that router's taken branch and succeeded. So a join after a branch runs.
+    4. Otherwise it may start.
+    """
+
+    graph: Graph
+    pass_over_failures: bool = False
+    status: list[StepStatus] = field(init=False)
+    _waiting: list[int] = field(init=False)
+    _not_taken: dict[int, frozenset[int]] = field(init=False, default_factory=dict)
+    _branch: list[frozenset[int]] = field(init=False)
+    _skipped_by: list[frozenset[int]] = field(init=False)
+    _blamed: dict[int, int] = field(init=False, default_factory=dict)
+    _ready: deque[int] = field(init=False, default_factory=deque)
+
+    def __post_init__(self) -> None:
+        count = len(self.graph.steps)
+        self.status = [StepStatus.PENDING] * count
+        self._waiting = [len(waits_for) for waits_for in self.graph.dependencies]
+        self._branch = [_NONE] * count
+        self._skipped_by = [_NONE] * count
+        self._ready.extend(index for index, waiting in enumerate(self._waiting) if not waiting)
+
+    def next_ready(self) -> int | None:
+        """A step that may start, in the order in which they became ready, or None."""
+        return self._ready.popleft() if self._ready else None
+
+    def settle(self, index: int, status: StepStatus, not_taken: frozenset[int] = _NONE) -> Iterator[Skipped]:
+        """A step has run. Gives the steps that are skipped in consequence; those that may start become ready.
+
+        Must be iterated to its end.
+        """
+        self.status[index] = status
+        if not_taken:
+            self._not_taken[index] = not_taken
+        if status is StepStatus.SUCCESS:
+            self._branch[index] = self._branch_of(index)
+        pending = [index]
+        while pending:
+            for dependent in self.graph.dependents[pending.pop()]:
+                self._waiting[dependent] -= 1
+                if self._waiting[dependent]:
+                    continue
+                reason = self._why_skip(dependent)
+                if reason is None:
+                    self._ready.append(dependent)
+                else:
+                    self.status[dependent] = StepStatus.SKIPPED
+                    yield Skipped(dependent, reason)
+                    pending.append(dependent)
+
+    def _branch_of(self, index: int) -> frozenset[int]:
+        """The routers on whose taken branch a step lies that has succeeded."""
+        branch = _NONE
+        for dependency in self.graph.dependencies[index]:
+            if self._branch[dependency] and self._branch[dependency] is not branch:
+                branch = branch | self._branch[dependency] if branch else self._branch[dependency]
+        gates = [gate for gate in self.graph.gates[index] if self.status[gate] is StepStatus.SUCCESS]
+        return branch.union(gates) if gates else branch
+
+    def _why_skip(self, index: int) -> str | None:
+        graph = self.graph
+        for gate in graph.gates[index]:
+            if index in self._not_taken.get(gate, _NONE):
+                self._skipped_by[index] = frozenset((gate,))
+                return f"'{graph.steps[gate].id}' did not choose it"
+        unexcused: frozenset[int] = _NONE
+        for dependency in graph.dependencies[index]:
+            status = self.status[dependency]
+            if status is StepStatus.SUCCESS:
+                continue
+            routers = self._skipped_by[dependency]
+            if routers:
+                unexcused |= routers
+            elif not self.pass_over_failures:
+                failed = self._blamed.get(dependency, dependency)
+                self._blamed[index] = failed
+                return f"step '{graph.steps[failed].id}' failed"
+        if unexcused:
+            for dependency in graph.dependencies[index]:
+                if self.status[dependency] is StepStatus.SUCCESS:
+                    unexcused -= self._branch[dependency]
+        if unexcused:
+            self._skipped_by[index] = unexcused
+            names = ", ".join(f"'{graph.steps[router].id}'" for router in sorted(unexcused))
+            return f"it follows a branch that {names} did not choose"
+        return None

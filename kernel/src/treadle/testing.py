@@ -1,0 +1,184 @@
+"""Doubles and shortcuts for testing plugins: no installation, no network, no key.
+
+.. code-block:: python
+
+    from treadle.testing import offering, run_workflow, scripted
+
+
+    async def test_it_shouts():
+        result = await run_workflow(
+            {"name": "t", "steps": [{"id": "a", "type": "shout", "text": "hi"}]},
+            plugins={"acme": acme_treadle.plugin},
+        )
+        assert result.step_results["a"].output == "HI"
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar
+
+from treadle import api
+from treadle._plugins import Host
+from treadle._plugins.registry import hook_of
+from treadle.contracts.events import RunEvent
+from treadle.contracts.offers import Offer, ProviderOffer, Role
+from treadle.contracts.provider import Features, Provider
+from treadle.contracts.results import RunResult
+from treadle.hookspecs import hookimpl
+from treadle.messages import (
+    AssistantMessage,
+    Completed,
+    ModelRequest,
+    ModelResponse,
+    StopReason,
+    StreamEvent,
+    TextDelta,
+    Usage,
+    UserMessage,
+)
+
+__all__ = [
+    "EchoProvider",
+    "RecordingObserver",
+    "ScriptedProvider",
+    "offering",
+    "reply",
+    "run_workflow",
+    "scripted",
+]
+
+Reply = str | ModelResponse | Exception
+"""A text, a whole response, or an error to raise."""
+
+
+def reply(text: str, **fields: Any) -> ModelResponse:
+    """A response of one text, with a plausible usage unless ``usage`` is given."""
+    defaults: dict[str, Any] = {
+        "message": AssistantMessage.of(text),
+        "stop_reason": StopReason.END_TURN,
+        "finish_reason": "stop",
+        "usage": Usage(input_tokens=7, output_tokens=len(text.split())),
+        "model": "scripted-1",
+        "provider": "scripted",
+    }
+    return ModelResponse(**{**defaults, **fields})
+
+
+class _Double(Provider):
+    """Answers without a network. Everything is declared, so that a request is refused only by what is tested."""
+
+    features = Features(
+        streaming=True, tools=True, tool_choice=True, output_schemas=True, json_objects=True, reasoning=True
+    )
+
+    def default_model(self) -> str | None:
+        """A model, so that documents need not name one."""
+        return "scripted-1"
+
+    def known_cost(self, response_model: str) -> float | None:
+        """Nothing."""
+        return 0.0
+
+    @asynccontextmanager
+    async def exchange(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[StreamEvent]]:
+        """Answer, word by word where the request is streamed."""
+        answer = self.answer(request)
+        if isinstance(answer, Exception):
+            raise answer
+        response = reply(answer) if isinstance(answer, str) else answer
+        yield _events(response, streamed=request.stream)
+
+    def answer(self, request: ModelRequest) -> Reply:
+        """What to answer."""
+        raise NotImplementedError
+
+
+class EchoProvider(_Double):
+    """Answers with the text of the last user turn."""
+
+    def answer(self, request: ModelRequest) -> Reply:
+        """The last user turn."""
+        return next((each.text for each in reversed(request.messages) if isinstance(each, UserMessage)), "")
+
+
+class ScriptedProvider(_Double):
+    """Answers from a list, in order, and keeps every request. Made by :func:`scripted`."""
+
+    script: ClassVar[list[Reply]]
+    requests: ClassVar[list[ModelRequest]]
+
+    def answer(self, request: ModelRequest) -> Reply:
+        """The next line of the script."""
+        self.requests.append(request)
+        if not self.script:
+            raise AssertionError(f"the script is at its end, and step '{request.key}' asks for more")
+        return self.script.pop(0)
+
+
+def scripted(*replies: Reply) -> type[ScriptedProvider]:
+    """A provider class that gives the replies in order; its ``requests`` are those it was asked."""
+    return type("Scripted", (ScriptedProvider,), {"script": list(replies), "requests": []})
+
+
+def offering(offers: Mapping[Role, Mapping[str, Any]]) -> object:
+    """A plugin that offers objects: ``offering({"tool": {"shout": Shout}, "provider": {"p": scripted("hi")}})``."""
+    hooks: dict[str, Callable[[], Mapping[str, Offer]]] = {}
+    for role, objects in offers.items():
+        kind: type[Offer] = ProviderOffer if role == "provider" else Offer
+        collected = {
+            name: each if isinstance(each, Offer) else kind(each, (each.__doc__ or name).splitlines()[0])
+            for name, each in objects.items()
+        }
+        hooks[hook_of(role)] = _hook(hook_of(role), collected)
+    return type("Offering", (), {name: staticmethod(hook) for name, hook in hooks.items()})()
+
+
+def _hook(name: str, offers: Mapping[str, Offer]) -> Callable[[], Mapping[str, Offer]]:
+    def hook() -> Mapping[str, Offer]:
+        return offers
+
+    hook.__name__ = name
+    implementation: Callable[[], Mapping[str, Offer]] = hookimpl(hook)
+    return implementation
+
+
+class RecordingObserver:
+    """Keeps every event, in order."""
+
+    def __init__(self) -> None:
+        self.events: list[RunEvent] = []
+
+    async def observe(self, event: RunEvent) -> None:
+        """Keep it."""
+        self.events.append(event)
+
+    def kinds(self) -> list[str]:
+        """The names of the events' types, in order."""
+        return [type(event).__name__ for event in self.events]
+
+
+async def run_workflow(
+    document: str | Mapping[str, Any],
+    *,
+    plugins: Mapping[str, object],
+    state: Mapping[str, Any] | None = None,
+    observers: Sequence[Any] = (),
+) -> RunResult:
+    """Run a document, given as YAML text or plain data, with the given plugins and no others.
+
+    :raises DocumentError: the document has problems.
+    :raises PluginError: a plugin is broken.
+    """
+    host = Host.of(plugins)
+    load = api.parse_workflow if isinstance(document, str) else api.build_workflow
+    async with api.open(host=host) as session:
+        return await session.run(load(document, host=host), state=state, observers=observers)
+
+
+async def _events(response: ModelResponse, *, streamed: bool) -> AsyncIterator[StreamEvent]:
+    if streamed:
+        for index, word in enumerate(response.text.split(" ")):
+            yield TextDelta(word if index == 0 else f" {word}")
+    yield Completed(response)
