@@ -1,0 +1,1 @@
+"""Step type ``llm_call``: ask a model."""

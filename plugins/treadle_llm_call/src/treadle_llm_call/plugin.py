@@ -1,0 +1,13 @@
+"""What treadle-llm-call offers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from treadle import Offer, hookimpl
+
+
+@hookimpl
+def treadle_step_types() -> Mapping[str, Offer]:
+    """The step type ``llm_call``."""
+    return {"llm_call": Offer("treadle_llm_call.step:LlmCall", "Ask a model")}

@@ -1,0 +1,1 @@
+"""What model calls share: reading replies, checking their shape."""

@@ -1,0 +1,1 @@
+"""Step type ``router``: choose which of several steps run next."""
