@@ -1,0 +1,1 @@
+"""Recorded or written replies in place of a model: the provider ``mock``."""
