@@ -1,0 +1,1 @@
+"""The sandbox ``policy``: the way of tools to files, commands and the network."""
