@@ -1,0 +1,1 @@
+"""The step ``tool``, and the tools for HTTP, commands and files."""
