@@ -1,0 +1,107 @@
+"""The HTTP client with Treadle's defaults, and the one TLS context under all of them."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+
+import httpx2
+import trio
+
+__all__ = ["ANSWERED", "Timeouts", "open_client", "tls_context", "user_agent"]
+
+ANSWERED = "treadle.answered"
+"""Key in a request's extensions: set once the response's status and headers have been read."""
+
+_KEEPALIVE_SECONDS = 30.0
+
+_context_lock = threading.Lock()
+_context: ssl.SSLContext | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """Most seconds that each phase of an exchange may take. None waits for ever.
+
+    ``read`` is the longest silence, not the length of the whole reply: every piece of a stream starts it anew.
+    """
+
+    connect: float | None = 10.0
+    read: float | None = 300.0
+    write: float | None = 30.0
+    pool: float | None = 10.0
+
+    def for_httpx(self) -> httpx2.Timeout:
+        """The same as the client's own type."""
+        return httpx2.Timeout(connect=self.connect, read=self.read, write=self.write, pool=self.pool)
+
+
+def tls_context() -> ssl.SSLContext:
+    """The TLS context of this process, built on first use (about 30 ms, blocking) and shared by every client.
+
+    It trusts what the machine trusts; ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` name other authorities. May be
+    called from any thread.
+    """
+    global _context
+    with _context_lock:
+        if _context is None:
+            _context = httpx2.create_ssl_context()
+        return _context
+
+
+@lru_cache(maxsize=1)
+def user_agent() -> str:
+    """What our requests say they are: ``treadle/<version of the kernel>``."""
+    try:
+        return f"treadle/{version('treadle-kernel')}"
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        return "treadle/0"
+
+
+async def _mark_answered(response: httpx2.Response) -> None:
+    # What fails from here on fails in the body; nothing in the exception itself says so.
+    response.request.extensions[ANSWERED] = True
+
+
+@asynccontextmanager
+async def open_client(
+    *,
+    timeouts: Timeouts | None = None,
+    headers: Mapping[str, str] | None = None,
+    tls: ssl.SSLContext | None = None,
+    trust_env: bool = True,
+    max_connections: int | None = None,
+    keepalive_seconds: float = _KEEPALIVE_SECONDS,
+) -> AsyncIterator[httpx2.AsyncClient]:
+    """One HTTP client, closed on leaving. Enter and leave it in the same task; use it from any number of tasks.
+
+    It follows no redirect, as a key would travel with it, and does not retry.
+
+    :param timeouts: most seconds for each phase; connect 10, read 300, write 30, pool 10 without it.
+    :param headers: sent with every request, besides a ``User-Agent`` that they may replace.
+    :param tls: trusts these certificates instead of the machine's.
+    :param trust_env: read proxies from ``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``, as
+        companies set them. Must be False wherever the address of the server is checked, since a proxy would
+        look the name up again. Credentials from ``.netrc`` are never read.
+    :param max_connections: a limit that makes requests wait in a queue without a word; None has no limit.
+    :param keepalive_seconds: how long an idle connection stays open for the next request.
+    """
+    context = tls if tls is not None else await trio.to_thread.run_sync(tls_context)
+    limits = httpx2.Limits(
+        max_connections=max_connections, max_keepalive_connections=max_connections, keepalive_expiry=keepalive_seconds
+    )
+    async with httpx2.AsyncClient(
+        verify=context,
+        limits=limits,
+        timeout=(timeouts or Timeouts()).for_httpx(),
+        headers={"User-Agent": user_agent(), **(headers or {})},
+        follow_redirects=False,
+        trust_env=trust_env,
+        event_hooks={"response": [_mark_answered]},
+    ) as client:
+        yield client
