@@ -1,0 +1,434 @@
+"""Between Treadle's messages and Chat Completions' JSON. Pure: no SDK, no network, no clock.
+
+https://platform.openai.com/docs/api-reference/chat
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from treadle.errors import ResponseError, UnsupportedError
+from treadle.messages import (
+    AssistantMessage,
+    AssistantPart,
+    Citation,
+    EmbedRequest,
+    EmbedResponse,
+    MediaPart,
+    Message,
+    ModelRequest,
+    ModelResponse,
+    NamedTool,
+    OutputSchema,
+    ReasoningPart,
+    StopReason,
+    SystemMessage,
+    TextPart,
+    ToolCallPart,
+    ToolMessage,
+    ToolSpec,
+    Usage,
+    UserMessage,
+)
+from treadle_openai.schema import strict_schema
+from treadle_openai.tool_calls import tool_call_part, with_unique_ids
+
+__all__ = [
+    "embed_body",
+    "embed_response",
+    "is_reasoning_model",
+    "problems",
+    "request_body",
+    "response_of",
+    "stop_reason",
+    "text_of",
+    "usage_of",
+]
+
+_ID_LIMIT = 40  # longest tool call id that OpenAI takes back
+_NAME_LIMIT = 64  # longest name of a speaker, tool or schema
+_STOP_LIMIT = 4  # most stop sequences
+_AUDIO_FORMATS: Mapping[str, str] = {
+    "audio/mp3": "mp3",
+    "audio/mpeg": "mp3",
+    "audio/vnd.wave": "wav",
+    "audio/wav": "wav",
+    "audio/wave": "wav",
+    "audio/x-wav": "wav",
+}
+_TOOL_NAME = re.compile(rf"[a-zA-Z0-9_-]{{1,{_NAME_LIMIT}}}")
+_REASONING = re.compile(r"o\d|gpt-5(?!-chat)")
+_O_SERIES = re.compile(r"o\d")
+_STOP_REASONS: Mapping[str, StopReason] = {
+    "stop": StopReason.END_TURN,
+    "length": StopReason.MAX_TOKENS,
+    "tool_calls": StopReason.TOOL_USE,
+    "function_call": StopReason.TOOL_USE,
+    "content_filter": StopReason.REFUSAL,
+    "error": StopReason.ERROR,  # OpenRouter, where the model behind it failed
+}
+
+
+# --- what cannot be sent ----------------------------------------------------------------------------
+
+
+def problems(request: ModelRequest, *, is_openai: bool) -> Iterator[str]:
+    """What is wrong with the request, known before anything is sent.
+
+    :param is_openai: OpenAI's own limits apply; a compatible server may have none of them.
+    """
+    for media in _media(request.messages):
+        if refusal := _media_refusal(media):
+            yield refusal
+    for hosted in request.hosted_tools:
+        yield f"Chat Completions has no hosted tool '{hosted.tool}'"
+    if isinstance(request.tool_choice, NamedTool) and request.tool_choice.name not in {t.name for t in request.tools}:
+        yield f"tool_choice names '{request.tool_choice.name}', which is not among the tools"
+    if is_openai:
+        if len(request.stop_sequences) > _STOP_LIMIT:
+            yield f"OpenAI takes at most {_STOP_LIMIT} stop sequences, not {len(request.stop_sequences)}"
+        for tool in request.tools:
+            if not _TOOL_NAME.fullmatch(tool.name):
+                yield (
+                    f"OpenAI takes no tool named '{tool.name}': "
+                    f"letters, digits, _ and - only, {_NAME_LIMIT} characters at most"
+                )
+
+
+def _media(messages: Sequence[Message]) -> Iterator[MediaPart]:
+    for message in messages:
+        if isinstance(message, UserMessage):
+            yield from (part for part in message.parts if isinstance(part, MediaPart))
+        elif isinstance(message, ToolMessage):
+            yield from (part for result in message.results for part in result.media)
+
+
+def _media_refusal(media: MediaPart) -> str | None:
+    if media.type == "pdf":
+        return "Chat Completions takes no pdf attachments"
+    if media.type == "audio" and media.data is None:
+        return "Chat Completions takes audio as bytes, not by URL"
+    if media.type == "audio" and media.media_type not in _AUDIO_FORMATS:
+        return f"Chat Completions takes WAV and MP3 audio, not {media.media_type}"
+    return None
+
+
+# --- requests ---------------------------------------------------------------------------------------
+
+
+def is_reasoning_model(model: str) -> bool:
+    """Whether the model is of OpenAI's reasoning kind: the o-series and GPT-5, but not gpt-5-chat.
+
+    A gateway's prefix (``openai/o3``) and a fine-tune's (``ft:o4-mini:...``) are looked through.
+    """
+    return _REASONING.match(_base_name(model)) is not None
+
+
+def _base_name(model: str) -> str:
+    return model.rpartition("/")[2].lower().removeprefix("ft:")
+
+
+def request_body(request: ModelRequest, *, provider: str) -> dict[str, Any]:
+    """The JSON of a request.
+
+    :raises UnsupportedError: the request holds what Chat Completions cannot say.
+    """
+    name = _base_name(request.model)
+    reasons = is_reasoning_model(request.model)
+    body: dict[str, Any] = {"model": request.model, "messages": _messages(request.messages, provider)}
+    if request.tools:
+        body["tools"] = [_tool(tool) for tool in request.tools]
+        if isinstance(request.tool_choice, NamedTool):
+            body["tool_choice"] = {"type": "function", "function": {"name": request.tool_choice.name}}
+        elif request.tool_choice != "auto":
+            body["tool_choice"] = request.tool_choice
+        # The o-series refuses the parameter.
+        if request.parallel_tool_calls is not None and not _O_SERIES.match(name):
+            body["parallel_tool_calls"] = request.parallel_tool_calls
+    if request.output is not None:
+        body["response_format"] = _response_format(request.output)
+    if request.max_tokens is not None:
+        body["max_completion_tokens" if reasons else "max_tokens"] = request.max_tokens
+    if request.temperature is not None and not reasons:
+        body["temperature"] = request.temperature
+    if request.reasoning is not None and request.reasoning.level and reasons and not name.startswith("o1-mini"):
+        body["reasoning_effort"] = request.reasoning.level
+    if request.stop_sequences:
+        body["stop"] = list(request.stop_sequences)
+    options = request.provider_options.get(provider)
+    if isinstance(options, Mapping):
+        body.update(options)
+    if request.stream:
+        body["stream"] = True
+        body["stream_options"] = {"include_usage": True}
+    return body
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    function: dict[str, Any] = {"name": tool.name, "parameters": dict(tool.parameters)}
+    if tool.description:
+        function["description"] = tool.description
+    return {"type": "function", "function": function}
+
+
+def _response_format(output: OutputSchema) -> dict[str, Any]:
+    if output.schema is None:
+        return {"type": "json_object"}
+    closed = strict_schema(output.schema) if output.strict else None
+    shape: dict[str, Any] = {
+        "name": _clean_name(output.name, r"[^a-zA-Z0-9_-]") or "reply",
+        "schema": dict(output.schema) if closed is None else closed,
+        "strict": closed is not None,
+    }
+    if output.description:
+        shape["description"] = output.description
+    return {"type": "json_schema", "json_schema": shape}
+
+
+def _clean_name(name: str, unwanted: str) -> str:
+    return re.sub(unwanted, "_", name)[:_NAME_LIMIT]
+
+
+def _messages(messages: Sequence[Message], provider: str) -> list[dict[str, Any]]:
+    converted: list[dict[str, Any]] = []
+    for message in messages:
+        if isinstance(message, SystemMessage):
+            converted.append({"role": "system", "content": message.text})
+        elif isinstance(message, UserMessage):
+            converted.append(_user(message, provider))
+        elif isinstance(message, AssistantMessage):
+            converted.append(_assistant(message))
+        else:
+            converted.extend(_tool_results(message, provider))
+    return converted
+
+
+def _user(message: UserMessage, provider: str) -> dict[str, Any]:
+    content: str | list[dict[str, Any]]
+    if len(message.parts) == 1 and isinstance(message.parts[0], TextPart):
+        content = message.parts[0].text
+    else:
+        content = [
+            {"type": "text", "text": part.text} if isinstance(part, TextPart) else _media_part(part, provider)
+            for part in message.parts
+        ]
+    return _with_name({"role": "user", "content": content}, message.name)
+
+
+def _with_name(message: dict[str, Any], name: str | None) -> dict[str, Any]:
+    # The API takes no white space and none of <|\/> in a speaker's name.
+    if name and (clean := _clean_name(name, r"[\s<|\\/>]")):
+        message["name"] = clean
+    return message
+
+
+def _media_part(media: MediaPart, provider: str) -> dict[str, Any]:
+    if refusal := _media_refusal(media):
+        raise UnsupportedError(refusal, provider=provider)
+    if media.data is None:
+        return {"type": "image_url", "image_url": {"url": media.url}}
+    encoded = base64.b64encode(media.data).decode("ascii")
+    if media.type == "audio":
+        return {
+            "type": "input_audio",
+            "input_audio": {"data": encoded, "format": _AUDIO_FORMATS[media.media_type or ""]},
+        }
+    return {"type": "image_url", "image_url": {"url": f"data:{media.media_type};base64,{encoded}"}}
+
+
+def _assistant(message: AssistantMessage) -> dict[str, Any]:
+    # Reasoning and hosted activity stay out: the API does not take them back.
+    text = "".join(part.text for part in message.parts if isinstance(part, TextPart))
+    calls = [
+        {
+            "id": _short_id(call.call_id),
+            "type": "function",
+            "function": {"name": call.tool_name, "arguments": _raw_arguments(call)},
+        }
+        for call in message.tool_calls
+    ]
+    converted: dict[str, Any] = {"role": "assistant", "content": None if calls and not text else text}
+    if calls:
+        converted["tool_calls"] = calls
+    return _with_name(converted, message.name)
+
+
+def _raw_arguments(call: ToolCallPart) -> str:
+    if call.arguments is None:
+        return call.raw_arguments or ""
+    # The model's own text where there is one: prompt caches compare it byte for byte.
+    return call.raw_arguments if call.raw_arguments and call.raw_arguments.strip() else json.dumps(call.arguments)
+
+
+def _short_id(call_id: str) -> str:
+    """The id as the API takes it: another vendor's long one becomes a short one, the same each time."""
+    if len(call_id) <= _ID_LIMIT:
+        return call_id
+    return "call_" + hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[: _ID_LIMIT - 5]
+
+
+def _tool_results(message: ToolMessage, provider: str) -> Iterator[dict[str, Any]]:
+    attached: list[dict[str, Any]] = []
+    for result in message.results:
+        yield {"role": "tool", "tool_call_id": _short_id(result.call_id), "content": result.content}
+        if result.media:
+            attached.append({"type": "text", "text": f"What {result.tool_name} returned besides its text:"})
+            attached.extend(_media_part(media, provider) for media in result.media)
+    if attached:  # a tool message holds text only, and nothing may stand between the results
+        yield {"role": "user", "content": attached}
+
+
+# --- replies ----------------------------------------------------------------------------------------
+
+
+def response_of(
+    data: Any, *, provider: str, model: str, request_id: str | None = None, keep_reasoning: bool = True
+) -> ModelResponse:
+    """The response in the JSON of a whole reply.
+
+    :param model: the model asked for, where the reply names none.
+    :param keep_reasoning: keep the readable reasoning that some compatible servers send.
+    :raises ResponseError: the JSON is not that of a chat completion.
+    """
+    choices = data.get("choices") if isinstance(data, Mapping) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, Mapping) else None
+    if not isinstance(data, Mapping) or not isinstance(choice, Mapping) or not isinstance(message, Mapping):
+        raise ResponseError(
+            f"provider '{provider}' answered without a message",
+            provider=provider,
+            request_id=request_id,
+            phase="body",
+            request_sent=True,
+        )
+    refusal = text_of(message.get("refusal"))
+    reasoning = text_of(message.get("reasoning_content")) or text_of(message.get("reasoning"))
+    parts: list[AssistantPart] = []
+    if reasoning and keep_reasoning:
+        parts.append(ReasoningPart(text=reasoning))
+    if text := text_of(message.get("content")) or refusal:
+        parts.append(TextPart(text=text, citations=_citations(message.get("annotations"))))
+    calls = with_unique_ids(_calls(message.get("tool_calls")))
+    finish = choice.get("finish_reason")
+    finish = finish if isinstance(finish, str) else None
+    return ModelResponse(
+        message=AssistantMessage(parts=(*parts, *calls)),
+        stop_reason=stop_reason(finish, has_calls=bool(calls), refused=bool(refusal)),
+        finish_reason=finish,
+        usage=usage_of(data.get("usage")),
+        model=text_of(data.get("model")) or model,
+        provider=provider,
+        request_id=request_id,
+    )
+
+
+def _calls(found: Any) -> Iterator[ToolCallPart]:
+    for call in found if isinstance(found, list) else ():
+        function = call.get("function") if isinstance(call, Mapping) else None
+        if not isinstance(function, Mapping):
+            continue
+        arguments = function.get("arguments")
+        if arguments is None:
+            arguments = ""
+        elif not isinstance(arguments, str):  # some servers send the object itself
+            arguments = json.dumps(arguments)
+        yield tool_call_part(text_of(call.get("id")), text_of(function.get("name")), arguments)
+
+
+def text_of(content: Any) -> str:
+    """A reply's text: a string, or the text parts of a list of parts."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "".join(text_of(part.get("text")) for part in content if isinstance(part, Mapping))
+    return ""
+
+
+def _citations(annotations: Any) -> tuple[Citation, ...]:
+    found = []
+    for each in annotations if isinstance(annotations, list) else ():
+        cited = each.get("url_citation") if isinstance(each, Mapping) else None
+        if isinstance(cited, Mapping):
+            found.append(
+                Citation(
+                    url=cited.get("url"),
+                    title=cited.get("title"),
+                    start=cited.get("start_index"),
+                    end=cited.get("end_index"),
+                )
+            )
+    return tuple(found)
+
+
+def stop_reason(finish: str | None, *, has_calls: bool, refused: bool = False) -> StopReason:
+    """Why the model stopped. Calls are acted on whatever the server says of them, unless they were cut off."""
+    reason = _STOP_REASONS.get(finish or "", StopReason.UNKNOWN)
+    if has_calls and reason is not StopReason.MAX_TOKENS:
+        return StopReason.TOOL_USE
+    return StopReason.REFUSAL if refused else reason
+
+
+def usage_of(usage: Any) -> Usage:
+    """Tokens as the API counts them: the input with its cached part, the output with its reasoning."""
+    if not isinstance(usage, Mapping):
+        return Usage()
+    read, written = _mapping(usage.get("prompt_tokens_details")), _mapping(usage.get("completion_tokens_details"))
+    return Usage(
+        input_tokens=_count(usage.get("prompt_tokens")),
+        output_tokens=_count(usage.get("completion_tokens")),
+        cache_read_tokens=_count(read.get("cached_tokens")),
+        reasoning_tokens=_count(written.get("reasoning_tokens")),
+    )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+# --- embeddings -------------------------------------------------------------------------------------
+
+
+def embed_body(request: EmbedRequest, inputs: Sequence[str]) -> dict[str, Any]:
+    """The JSON of a request for the vectors of one batch of inputs."""
+    body: dict[str, Any] = {"model": request.model, "input": list(inputs), "encoding_format": "float"}
+    if request.dimensions is not None:
+        body["dimensions"] = request.dimensions
+    return body
+
+
+def embed_response(data: Any, *, provider: str, model: str, count: int) -> EmbedResponse:
+    """The vectors of one batch, put back in the order of its inputs by their index.
+
+    :raises ResponseError: they are not exactly ``count`` vectors of numbers, one for each input.
+    """
+    rows = data.get("data") if isinstance(data, Mapping) else None
+    vectors: list[tuple[float, ...] | None] = [None] * count
+    for position, row in enumerate(rows if isinstance(rows, list) else ()):
+        index = row.get("index", position) if isinstance(row, Mapping) else None
+        numbers = row.get("embedding") if isinstance(row, Mapping) else None
+        if isinstance(index, int) and 0 <= index < count and isinstance(numbers, list):
+            vectors[index] = tuple(map(float, numbers))
+    whole = tuple(vector for vector in vectors if vector is not None)
+    if len(whole) != count:
+        raise ResponseError(
+            f"provider '{provider}' answered with {len(whole)} vectors for {count} inputs",
+            provider=provider,
+            phase="body",
+            request_sent=True,
+        )
+    read = usage_of(_mapping(data).get("usage")).input_tokens
+    return EmbedResponse(
+        vectors=whole,
+        usage=Usage(input_tokens=read, output_tokens=None if read is None else 0),
+        model=text_of(_mapping(data).get("model")) or model,
+        provider=provider,
+    )

@@ -1,0 +1,284 @@
+"""The two providers.
+
+Nothing heavy is imported here: the HTTP client when the provider is entered, the SDK on the first exchange,
+both in a worker thread.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import trio
+
+from treadle.contracts.provider import Exchange, Features, Provider, ProviderSettings
+from treadle.errors import ConfigurationError, CredentialError, PluginError
+from treadle.messages import Completed, EmbedRequest, EmbedResponse, ModelRequest, StreamEvent, Usage
+from treadle_http.pump import Pumped, pumped
+from treadle_http.status_errors import request_id
+from treadle_openai.convert import embed_body, embed_response, problems, request_body, response_of
+from treadle_openai.settings import OPENAI_BASE_URL, GenericOpenAISettings, OpenAISettings
+from treadle_openai.stream import StreamedReply
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from treadle.contracts.secrets import SecretRef
+    from treadle_openai.sdk import ChatClient
+
+__all__ = ["GenericOpenAIProvider", "OpenAIProvider"]
+
+_CHAT = "/chat/completions"
+_EMBEDDINGS = "/embeddings"
+_EMBED_BATCH = 2048
+"""Most inputs of one request: https://platform.openai.com/docs/api-reference/embeddings/create"""
+
+_OPENAI_MODELS = re.compile(r"(gpt-|chatgpt-|o\d|codex-|computer-use-|text-embedding-|davinci-|babbage-|ft:)")
+
+_FEATURES = Features(
+    streaming=True,
+    tools=True,
+    tool_choice=True,
+    output_schemas=True,
+    json_objects=True,
+    reasoning=True,
+    embeddings=True,
+    media=frozenset({"image", "audio"}),
+    media_by_url=frozenset({"image"}),
+)
+
+
+class _ChatCompletions(Provider):
+    """What both have in common: everything but where the server is and what it is told of us."""
+
+    features = _FEATURES
+    is_openai: ClassVar[bool]
+
+    def __init__(self, name: str, settings: ProviderSettings) -> None:
+        super().__init__(name, settings)
+        self._opened = AsyncExitStack()
+        self._http: httpx2.AsyncClient | None = None
+        self._client: ChatClient | None = None
+        self._building = trio.Lock()
+
+    async def __aenter__(self) -> Self:
+        """Open the connection pool. It lives until the provider is left."""
+        http = await trio.to_thread.run_sync(import_module, "treadle_http.client")
+        timeouts = http.Timeouts(read=self._silence())
+        self._http = await self._opened.enter_async_context(http.open_client(timeouts=timeouts))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        """Close the pool."""
+        self._client = self._http = None
+        return await self._opened.__aexit__(kind, error, trace)
+
+    def check(self, request: ModelRequest) -> Iterable[str]:
+        """What cannot be sent."""
+        return tuple(problems(request, is_openai=self.is_openai))
+
+    def exchange(self, request: ModelRequest) -> Exchange:
+        """Send the request and give its events."""
+        return self._streamed(request) if request.stream else self._plain(request)
+
+    async def embed(self, request: EmbedRequest) -> EmbedResponse:
+        """Turn texts into vectors, 2,048 at a time."""
+        client = await self._ready()
+        vectors: list[tuple[float, ...]] = []
+        usage, model = Usage.ZERO, request.model
+        for start in range(0, len(request.inputs), _EMBED_BATCH):
+            batch = request.inputs[start : start + _EMBED_BATCH]
+            data, _ = await client.post(_EMBEDDINGS, embed_body(request, batch))
+            part = embed_response(data, provider=self.name, model=request.model, count=len(batch))
+            vectors.extend(part.vectors)
+            usage, model = usage + part.usage, part.model
+        return EmbedResponse(vectors=tuple(vectors), usage=usage, model=model, provider=self.name)
+
+    # --- what differs ---
+
+    def _base_url(self) -> str:
+        raise NotImplementedError
+
+    def _key(self) -> str | None:
+        raise NotImplementedError
+
+    def _silence(self) -> float:
+        raise NotImplementedError
+
+    def _details(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    # --- exchanges ---
+
+    @asynccontextmanager
+    async def _plain(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[StreamEvent]]:
+        client = await self._ready()
+        data, headers = await client.post(_CHAT, request_body(request, provider=self.name))
+        response = response_of(
+            data,
+            provider=self.name,
+            model=request.model,
+            request_id=request_id(headers),
+            keep_reasoning=_keeps_reasoning(request),
+        )
+        yield _Events([Completed(response)])
+
+    @asynccontextmanager
+    async def _streamed(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[StreamEvent]]:
+        client = await self._ready()
+        body = request_body(request, provider=self.name)
+        reply = StreamedReply(
+            provider=self.name,
+            model=request.model,
+            keep_reasoning=_keeps_reasoning(request),
+            secrets=client.secrets,
+        )
+
+        @asynccontextmanager
+        async def source() -> AsyncIterator[AsyncIterator[bytes]]:
+            async with client.stream(_CHAT, body) as response:
+                reply.begin(response.headers)
+                yield response.aiter_bytes()
+
+        async with pumped(source) as pieces:
+            yield _Events([], pieces, reply)
+
+    async def _ready(self) -> ChatClient:
+        """The SDK's client, built once. A missing key is told before the SDK is imported."""
+        client = self._client
+        if client is None:
+            key, base_url = self._key(), self._base_url()
+            async with self._building:  # another task may have built it meanwhile
+                client = self._client = self._built() or await self._build(key, base_url)
+        return client
+
+    def _built(self) -> ChatClient | None:
+        return self._client
+
+    async def _build(self, key: str | None, base_url: str) -> ChatClient:
+        if self._http is None:
+            raise RuntimeError(f"provider '{self.name}' is used before it is entered, or after it was left")
+        try:
+            sdk = await trio.to_thread.run_sync(import_module, "treadle_openai.sdk")
+        except ImportError as error:
+            raise PluginError(
+                f"provider '{self.name}' cannot load the OpenAI SDK: {error}",
+                hint="pip install --upgrade treadle-openai",
+            ) from error
+        client: ChatClient = sdk.ChatClient(
+            self._http,
+            provider=self.name,
+            base_url=base_url,
+            key=key,
+            is_openai=self.is_openai,
+            **self._details(),
+        )
+        return client
+
+
+class OpenAIProvider(_ChatCompletions):
+    """OpenAI's own API, or what ``base_url`` puts in its place."""
+
+    settings_model = OpenAISettings
+    is_openai = True
+    settings: OpenAISettings
+
+    def supports_model(self, model: str) -> bool:
+        """By the beginnings of OpenAI's names; behind another base URL, any name."""
+        return self._base_url() != OPENAI_BASE_URL or _OPENAI_MODELS.match(model) is not None
+
+    def _base_url(self) -> str:
+        return self.settings.base_url or OPENAI_BASE_URL
+
+    def _key(self) -> str:
+        return _checked(self.settings.api_key)
+
+    def _silence(self) -> float:
+        return self.settings.timeout
+
+    def _details(self) -> dict[str, Any]:
+        return {
+            "headers": self.settings.headers,
+            "organization": self.settings.organization,
+            "project": self.settings.project,
+        }
+
+
+class GenericOpenAIProvider(_ChatCompletions):
+    """Any server that speaks Chat Completions."""
+
+    settings_model = GenericOpenAISettings
+    is_openai = False
+    settings: GenericOpenAISettings
+
+    def check(self, request: ModelRequest) -> Iterable[str]:
+        """What cannot be sent, and whether there is a server to send it to."""
+        if self.settings.base_url is None:
+            return (f"{_NO_BASE_URL}; {_BASE_URL_HINT}", *super().check(request))
+        return super().check(request)
+
+    def _base_url(self) -> str:
+        if self.settings.base_url is None:
+            raise ConfigurationError(f"provider '{self.name}': {_NO_BASE_URL}", hint=_BASE_URL_HINT)
+        return self.settings.base_url
+
+    def _key(self) -> str | None:
+        reference = self.settings.api_key
+        if reference is None:
+            return None
+        if "api_key" not in self.settings.model_fields_set and not reference.is_set():
+            return None  # nobody asked for a key: local servers want none
+        return _checked(reference)
+
+    def _silence(self) -> float:
+        return self.settings.timeout
+
+    def _details(self) -> dict[str, Any]:
+        return {"headers": self.settings.headers}
+
+
+_NO_BASE_URL = "no base_url says where the server is"
+_BASE_URL_HINT = "set the provider's base_url, or GENERIC_OPENAI_BASE_URL"
+
+
+class _Events:
+    """The events of one exchange: some at once, the others from the pieces of a body."""
+
+    def __init__(
+        self, ready: Iterable[StreamEvent], pieces: Pumped[bytes] | None = None, reply: StreamedReply | None = None
+    ) -> None:
+        self._ready: deque[StreamEvent] = deque(ready)
+        self._pieces = pieces
+        self._reply = reply
+
+    def __aiter__(self) -> _Events:
+        return self
+
+    async def __anext__(self) -> StreamEvent:
+        while not self._ready:
+            if self._pieces is None or self._reply is None or self._reply.is_complete():
+                raise StopAsyncIteration
+            pieces = await self._pieces.arrived()
+            self._ready.extend(self._reply.feed(b"".join(pieces)) if pieces else self._reply.end())
+            if self._reply.is_complete():
+                self._pieces.complete()
+        return self._ready.popleft()
+
+
+def _keeps_reasoning(request: ModelRequest) -> bool:
+    return request.reasoning is None or request.reasoning.capture
+
+
+def _checked(reference: SecretRef) -> str:
+    """The key, refused where a header cannot carry it (the client's own complaint would quote it)."""
+    key = reference.reveal()
+    if not all("!" <= character <= "~" for character in key):
+        raise CredentialError(f"the key in {reference.reference} holds white space or characters that no key has")
+    return key

@@ -1,0 +1,145 @@
+"""A test double of a server that speaks OpenAI's Chat Completions and Embeddings, plain and streamed.
+
+https://platform.openai.com/docs/api-reference/chat
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import trio
+
+from wire.http_server import Bytes, Connection, Json, Recorded, Reply, WireServer
+
+__all__ = ["OpenAIServer", "Stream", "call", "chunk", "completion", "failure", "text_chunks"]
+
+MODEL = "gpt-4o-mini-2024-07-18"
+
+
+def call(name: str, arguments: str = "{}", call_id: str = "call_1") -> dict[str, Any]:
+    """A tool call of a whole reply."""
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def completion(
+    content: Any = "hello",
+    *,
+    tool_calls: Sequence[Mapping[str, Any]] = (),
+    finish_reason: str | None = None,
+    usage: Mapping[str, Any] | None = None,
+    **message: Any,
+) -> dict[str, Any]:
+    """The JSON of a whole reply."""
+    said: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None, **message}
+    if tool_calls:
+        said["tool_calls"] = list(tool_calls)
+    finish = finish_reason or ("tool_calls" if tool_calls else "stop")
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1700000000,
+        "model": MODEL,
+        "choices": [{"index": 0, "message": said, "finish_reason": finish, "logprobs": None}],
+        "usage": usage or {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12},
+    }
+
+
+def failure(
+    message: str = "it failed", *, code: Any = None, kind: str | None = None, status: int = 400, **headers: str
+) -> Bytes:
+    """An error as OpenAI words it; ``retry_after="3"`` becomes a header."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Json({"error": {"message": message, "type": kind, "param": None, "code": code}}, status, named)
+
+
+def chunk(
+    *,
+    content: str | None = None,
+    tool_calls: Sequence[Mapping[str, Any]] | None = None,
+    finish_reason: str | None = None,
+    usage: Mapping[str, Any] | None = None,
+    **delta: Any,
+) -> dict[str, Any]:
+    """One chunk of a streamed reply; with ``usage`` it is the last one, which has no choices."""
+    if content is not None:
+        delta["content"] = content
+    if tool_calls is not None:
+        delta["tool_calls"] = list(tool_calls)
+    choices = [] if usage else [{"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}]
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "created": 1700000000,
+        "model": MODEL,
+        "choices": choices,
+        "usage": usage,
+    }
+
+
+def text_chunks(*pieces: str, finish_reason: str = "stop") -> list[dict[str, Any]]:
+    """The chunks of a streamed text, the usage among them."""
+    return [
+        chunk(role="assistant", content=""),
+        *(chunk(content=piece) for piece in pieces),
+        chunk(finish_reason=finish_reason),
+        chunk(usage={"prompt_tokens": 9, "completion_tokens": len(pieces), "total_tokens": 9 + len(pieces)}),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A streamed reply.
+
+    :param chunks: each is sent as one event: JSON, text as it stands (a chunk that is not JSON), or bytes as
+        they stand (anything at all).
+    :param done: whether ``[DONE]`` ends it.
+    :param pause: seconds before each chunk.
+    :param then: what follows the chunks: ``end`` closes the body in order, ``cut`` drops the connection inside
+        it, ``reset`` does so abruptly, ``hang`` sends nothing more.
+    """
+
+    chunks: Iterable[Mapping[str, Any] | str | bytes]
+    done: bool = True
+    pause: float = 0.0
+    then: str = "end"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    async def send(self, connection: Connection, request: Recorded) -> bool:
+        """Write it."""
+        await connection.head(
+            200, {"content-type": "text/event-stream", "transfer-encoding": "chunked", **self.headers}
+        )
+        for each in (*self.chunks, *(("[DONE]",) if self.done else ())):
+            await trio.sleep(self.pause)
+            if isinstance(each, bytes):
+                await connection.chunk(each)
+            else:
+                text = each if isinstance(each, str) else json.dumps(each)
+                await connection.chunk(f"data: {text}\n\n".encode())
+        if self.then == "hang":
+            await trio.sleep_forever()
+        if self.then == "reset":
+            await trio.sleep(0.05)  # a reset discards what the client has not read yet
+            connection.reset_on_close()
+        if self.then != "end":
+            return False
+        await connection.chunk(b"")
+        return True
+
+
+class OpenAIServer(WireServer):
+    """Answers ``hello`` where nothing is scripted, streamed where a stream is asked for."""
+
+    def default_reply(self, request: Recorded) -> Reply:
+        """A short text."""
+        if request.json.get("stream"):
+            return Stream(text_chunks("hel", "lo"))
+        return Json(completion("hello"))
+
+    @property
+    def api(self) -> str:
+        """The base URL that a client is given."""
+        return f"{self.url}/v1"
