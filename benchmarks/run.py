@@ -1,0 +1,256 @@
+"""Measures Treadle against hand-written floors, and against other systems if asked to. See README.md beside it.
+
+usage: run.py [--rounds N] [--only TEXT] [--peers] [--json FILE]
+
+It needs the standard library only; what is measured runs in processes of its own, with the interpreter that runs this.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+BIN = Path(sys.executable).parent
+DRIVERS = HERE / "drivers"
+PEERS_VENV = HERE / ".venv-peers"
+PEERS = ["agentloom==0.4.0"]
+CHAINS = (50, 1000)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing to measure.
+
+    :param floor: label of the row of the same workload that it is compared with; None for the floor itself.
+    :param says: text that its output must hold, or it did not do the work.
+    :param reports: whether it measures itself, and prints a JSON object with `seconds` and `n`; else the whole process
+        counts.
+    """
+
+    workload: str
+    label: str
+    argv: tuple[str, ...]
+    floor: str | None = None
+    says: str = ""
+    reports: bool = False
+    env: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def unit(self) -> str:
+        return "us/step" if self.reports else "ms"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one process took: value in the row's unit, peak memory in MiB; or why it does not count."""
+
+    value: float = 0.0
+    memory: float = 0.0
+    failure: str | None = None
+
+
+def python(code: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", code)
+
+
+def start_up_rows() -> list[Row]:
+    treadle = str(BIN / "treadle")
+    one = str(HERE / "one.yaml")
+    floor = "python -c pass"
+    return [
+        Row("start-up", floor, python("pass")),
+        Row("start-up", "import trio", python("import trio"), floor),
+        Row("start-up", "import treadle", python("import treadle"), floor),
+        Row("start-up", "treadle --help", (treadle, "--help"), floor, says="validate"),
+        Row("start-up", "treadle validate", (treadle, "validate", one), floor, says="ok (1 step)"),
+        Row("start-up", "treadle run, one mock step", (treadle, "run", one, "--json"), "import trio", says='"answer"'),
+    ]
+
+
+def chain_rows(plugin: Path) -> list[Row]:
+    rows = []
+    path = os.pathsep.join([str(plugin), str(DRIVERS)])
+    for count in CHAINS:
+        for label, floor in (("floor: trio", None), ("treadle", "floor: trio")):
+            driver = DRIVERS / ("chain_floor.py" if floor is None else "chain_treadle.py")
+            argv = (sys.executable, str(driver), str(count))
+            rows.append(Row(f"chain of {count}", label, argv, floor, reports=True, env={"PYTHONPATH": path}))
+    return rows
+
+
+def peer_rows() -> list[Row]:
+    """Other systems' command lines, doing what their manuals say."""
+    agentloom = str(PEERS_VENV / "bin" / "agentloom")
+    one = str(HERE / "one.yaml")
+    run = (agentloom, "run", one, "--lite")
+    floor = "python -c pass"
+    return [
+        Row("start-up", "agentloom --help", (agentloom, "--help"), floor, says="validate"),
+        Row("start-up", "agentloom validate", (agentloom, "validate", one), floor, says="is valid"),
+        Row("start-up", "agentloom run --lite, one mock step", run, "import trio", says="[OK] success"),
+    ]
+
+
+def install_peers() -> None:
+    """Put the other systems into an environment of their own, once."""
+    interpreter = PEERS_VENV / "bin" / "python"
+    done = PEERS_VENV / ".installed"
+    if done.is_file() and done.read_text(encoding="utf-8").split() == PEERS:
+        return
+    print(f"installing {' '.join(PEERS)} into {PEERS_VENV.relative_to(ROOT)}", file=sys.stderr)
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(PEERS_VENV)], check=True)
+    subprocess.run([str(interpreter), "-m", "pip", "install", "--quiet", *PEERS], check=True)
+    done.write_text("\n".join(PEERS), encoding="utf-8")
+
+
+def write_noop_plugin(folder: Path) -> None:
+    """Make drivers/noop_plugin.py an installed distribution, for processes that have the folder on their path."""
+    info = folder / "bench_noop-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: bench-noop\nVersion: 0.1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text("[treadle.plugins]\nbench_noop = noop_plugin\n", encoding="utf-8")
+
+
+def measure(row: Row, cpu: int | None, folder: Path, timeout: float = 120) -> Sample:
+    """Run the row's process once. It is bound to one core where the system can do that."""
+    environment = os.environ | {"NO_COLOR": "1", "TERM": "dumb"} | dict(row.env)
+    # The warm-up round must be able to leave compiled modules behind, or who was installed uncompiled pays every time.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    with tempfile.TemporaryFile() as output:
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            row.argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=folder
+        )
+        if cpu is not None:
+            os.sched_setaffinity(process.pid, {cpu})
+        killer = threading.Timer(timeout, process.kill)
+        killer.start()
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - start
+        killer.cancel()
+        code = process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        text = output.read().decode(errors="replace")
+    if code or row.says not in text:
+        tail = text.strip().splitlines()[-3:]
+        return Sample(failure=f"exit {code}: {' / '.join(tail) or 'it said nothing'}")
+    value = wall * 1e3
+    if row.reports:
+        report = json.loads(text.strip().splitlines()[-1])
+        value = report["seconds"] / report["n"] * 1e6
+    # ru_maxrss is in KiB on Linux and in bytes on macOS.
+    return Sample(value, usage.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10))
+
+
+def run_rounds(rows: Sequence[Row], rounds: int, folder: Path) -> dict[Row, list[Sample]]:
+    """Every row once a round, A B C A B C, so that a slow minute of the machine hits all alike.
+
+    A first round fills caches and is not counted.
+    """
+    cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    cpu = cpus[-1] if len(cpus) > 1 else None
+    samples: dict[int, list[Sample]] = {index: [] for index in range(len(rows))}
+    for number in range(rounds + 1):
+        print(f"round {number} of {rounds}{'' if number else ' (warm-up)'}", file=sys.stderr)
+        for index, row in enumerate(rows):
+            sample = measure(row, cpu, folder)
+            if number:
+                samples[index].append(sample)
+    return {row: samples[index] for index, row in enumerate(rows)}
+
+
+def summarize(samples: Mapping[Row, Sequence[Sample]]) -> list[dict[str, Any]]:
+    """One object a row: median, least and most, and the ratio of medians to its floor's in this same run."""
+    medians: dict[tuple[str, str], float] = {}
+    table = []
+    for row, all_of_row in samples.items():
+        good = [sample for sample in all_of_row if sample.failure is None]
+        failures = sorted({sample.failure for sample in all_of_row if sample.failure is not None})
+        entry: dict[str, Any] = {"workload": row.workload, "label": row.label, "unit": row.unit, "failures": failures}
+        if good and not failures:
+            values = [sample.value for sample in good]
+            medians[row.workload, row.label] = statistics.median(values)
+            entry |= {
+                "median": round(statistics.median(values), 3),
+                "min": round(min(values), 3),
+                "max": round(max(values), 3),
+                "memory_mib": round(statistics.median(sample.memory for sample in good), 1),
+                "runs": len(values),
+            }
+            floor = medians.get((row.workload, row.floor)) if row.floor else None
+            ratio = round(medians[row.workload, row.label] / floor, 2) if floor else None
+            entry |= {"floor": row.floor, "ratio": ratio}
+        table.append(entry)
+    return table
+
+
+def print_table(table: Sequence[Mapping[str, Any]]) -> None:
+    spread = f"{'median':>9} {'min':>9} {'max':>9}"
+    print(f"{'workload':<14} {'row':<36} {spread} {'unit':<8} {'MiB':>6} {'ratio':>6}  floor")
+    for entry in table:
+        start = f"{entry['workload']:<14} {entry['label']:<36}"
+        if entry["failures"]:
+            print(f"{start} FAILED: {entry['failures'][0]}")
+            continue
+        ratio = f"{entry['ratio']:>6.2f}  {entry['floor']}" if entry["ratio"] else ""
+        spread = f"{entry['median']:>9.1f} {entry['min']:>9.1f} {entry['max']:>9.1f}"
+        print(f"{start} {spread} {entry['unit']:<8} {entry['memory_mib']:>6.1f} {ratio}".rstrip())
+
+
+def about() -> dict[str, Any]:
+    """What the numbers depend on."""
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "versions": dict(sorted((dist.name, dist.version) for dist in distributions())),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measure Treadle against hand-written floors.")
+    parser.add_argument("--rounds", type=int, default=7, help="counted rounds (default: 7)")
+    parser.add_argument("--only", default="", help="only workloads whose name holds this text")
+    parser.add_argument("--peers", action="store_true", help="install and measure other systems too")
+    parser.add_argument("--json", type=Path, help="where to write the results (default: benchmarks/raw/TIME.json)")
+    options = parser.parse_args()
+    if options.peers:
+        install_peers()
+    with tempfile.TemporaryDirectory() as name:
+        plugin = Path(name, "plugin")
+        plugin.mkdir()
+        write_noop_plugin(plugin)
+        rows = [*start_up_rows(), *(peer_rows() if options.peers else []), *chain_rows(plugin)]
+        rows = [row for row in rows if options.only in row.workload]
+        if not rows:
+            print(f"no workload's name holds {options.only!r}", file=sys.stderr)
+            return 2
+        table = summarize(run_rounds(rows, options.rounds, Path(name)))
+    print_table(table)
+    started = about()
+    target: Path = options.json or HERE / "raw" / f"{started['at'].replace(':', '')}.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps({"about": started, "rows": table}, indent=2) + "\n", encoding="utf-8")
+    print(f"results: {os.path.relpath(target)}", file=sys.stderr)
+    return 1 if any(entry["failures"] for entry in table) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""The kernel stays small enough to be read: a limit on the whole, and on each module."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from pathlib import Path
+
+from workspace import ROOT
+
+KERNEL = ROOT / "kernel" / "src" / "treadle"
+LIMIT = 5_000
+MODULE_LIMIT = 500
+
+IGNORED = {
+    tokenize.COMMENT,
+    tokenize.DEDENT,
+    tokenize.ENCODING,
+    tokenize.ENDMARKER,
+    tokenize.INDENT,
+    tokenize.NEWLINE,
+    tokenize.NL,
+}
+
+
+def lines_of_code(text: str) -> int:
+    """Lines that hold code: not blank, not comment, not docstring (a string that stands as a statement)."""
+    documentation: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            assert node.end_lineno is not None
+            documentation.update(range(node.lineno, node.end_lineno + 1))
+    code: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in IGNORED:
+            code.update(range(token.start[0], token.end[0] + 1))
+    return len(code - documentation)
+
+
+def sizes() -> dict[str, int]:
+    """Lines of code by module of the kernel; `testing` is for plugin authors and stands apart."""
+    modules = (path for path in sorted(KERNEL.rglob("*.py")) if not _is_testing(path))
+    return {path.relative_to(KERNEL).as_posix(): lines_of_code(path.read_text(encoding="utf-8")) for path in modules}
+
+
+def _is_testing(path: Path) -> bool:
+    return path.relative_to(KERNEL).parts[0] in {"testing", "testing.py"}
+
+
+def test_blanks_comments_and_docstrings_do_not_count() -> None:
+    text = '''"""Module."""
+
+import os  # counts
+
+# a comment
+NAME = """two
+lines"""
+"""What NAME is for,
+at length."""
+
+
+def main(
+    x: int,
+) -> None:
+    """Doc."""
+    print(os, x)
+'''
+    assert lines_of_code(text) == 7
+
+
+def test_the_kernel_has_at_most_5000_lines_of_code() -> None:
+    found = sizes()
+    assert len(found) > 10
+    assert sum(found.values()) <= LIMIT, f"{sum(found.values())} lines: {found}"
+
+
+def test_no_module_of_the_kernel_has_more_than_500_lines_of_code() -> None:
+    assert {name: size for name, size in sizes().items() if size > MODULE_LIMIT} == {}
