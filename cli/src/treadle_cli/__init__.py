@@ -1,0 +1,1 @@
+"""The ``treadle`` command: runs and checks workflows, and says what is installed."""

@@ -1,0 +1,134 @@
+"""A run from start to printed result. Imports the engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import trio
+
+import treadle
+from treadle import ConfigurationError, RunEvent, RunResult, StateError, Workflow
+from treadle.contracts.events import RunWarning
+from treadle_cli.lines import EventLines, warning_line
+from treadle_cli.output import Channel
+from treadle_cli.progress import Progress
+from treadle_cli.signals import Interrupts, cancel_on_signals
+from treadle_cli.streaming import TextStream
+from treadle_cli.summary import failure_lines, last_line, result_text, written
+
+__all__ = ["Display", "execute_and_print"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Display:
+    """What is shown of a run, and where.
+
+    :param live: whether the steps are drawn on the terminal.
+    :param shows_text: whether replies are written to stdout as they arrive.
+    """
+
+    stdout: Channel
+    stderr: Channel
+    as_json: bool
+    quiet: bool
+    live: bool
+    shows_text: bool
+
+
+@dataclass(slots=True)
+class _Execution:
+    """What is known of the run, however it ends."""
+
+    result: RunResult | None = None
+    interrupts: Interrupts = field(default_factory=Interrupts)
+    text: TextStream | None = None
+    warnings: dict[str, None] = field(default_factory=dict)
+
+
+def execute_and_print(workflow: Workflow, state: Mapping[str, Any], display: Display) -> int:
+    """Run the workflow, print its result, and give the exit code.
+
+    :raises ConfigurationError: a value of ``state`` cannot be kept in a state.
+    :raises ReaderGone: whoever read stdout has closed it.
+    """
+    execution = _Execution()
+    try:
+        trio.run(_execute, workflow, state, display, execution)
+    finally:
+        # A result is printed even where closing the session failed.
+        if execution.result is not None:
+            _print_result(workflow, execution.result, display, execution)
+    assert execution.result is not None
+    return execution.interrupts.exit_code or (0 if execution.result.ok else 1)
+
+
+async def _execute(workflow: Workflow, state: Mapping[str, Any], display: Display, execution: _Execution) -> None:
+    receivers: list[Callable[[RunEvent], object]] = []
+
+    def on_event(event: RunEvent) -> None:
+        for receive in receivers:
+            receive(event)
+
+    observed = on_event if display.shows_text or not display.quiet else None
+    async with treadle.open(host=workflow.host) as session:
+        try:
+            run = session.start(workflow, state=state, on_event=observed)
+        except StateError as error:
+            raise ConfigurationError(f"the initial state: {error.message}", hint=error.hint) from error
+        with cancel_on_signals(run.cancel) as execution.interrupts:
+            async with AsyncExitStack() as views:
+                if display.shows_text:
+                    text = TextStream(display.stdout, lambda: run.cancel("whoever read stdout has closed it"))
+                    execution.text = text
+                    receivers.append(text.observe)
+                if display.live:
+                    receivers.append(await _open_live(workflow, display, execution, views))
+                elif not display.quiet:
+                    receivers.append(EventLines(display.stderr, _is_held(display, execution)).observe)
+                execution.result = await run.execute()
+
+
+async def _open_live(
+    workflow: Workflow, display: Display, execution: _Execution, views: AsyncExitStack
+) -> Callable[[RunEvent], object]:
+    from treadle_cli.live import show_live
+
+    progress = Progress([(step.id, step.type) for step in workflow.steps], trio.current_time())
+    await views.enter_async_context(show_live(progress, display.stderr))
+
+    def receive(event: RunEvent) -> None:
+        if isinstance(event, RunWarning):
+            execution.warnings[warning_line(event)] = None
+        progress.apply(event, trio.current_time())
+
+    return receive
+
+
+def _is_held(display: Display, execution: _Execution) -> Callable[[], bool]:
+    one_screen = display.stdout.is_terminal and display.stderr.is_terminal
+    return lambda: one_screen and execution.text is not None and execution.text.is_mid_text
+
+
+def _print_result(workflow: Workflow, result: RunResult, display: Display, execution: _Execution) -> None:
+    stdout, stderr, text = display.stdout, display.stderr, execution.text
+    # On a screen that shows both, the result stands between blank lines.
+    space = "\n" if display.live and stdout.is_terminal else ""
+    for warning in execution.warnings:
+        stderr.line(warning)
+    if display.as_json:
+        data = json.dumps(result.to_json(), indent=2, ensure_ascii=not stdout.is_utf8)
+        stdout.write(f"{data}\n", raw=True)
+    elif text is not None and text.reader_gone is not None:
+        raise text.reader_gone
+    else:
+        values = written(workflow, result, text.wrote) if text else written(workflow, result)
+        shown = result_text(values)
+        stdout.write(space + shown + space if shown else "")
+    for line in failure_lines(result):
+        stderr.line(line)
+    if not display.quiet:
+        stderr.line(last_line(result))

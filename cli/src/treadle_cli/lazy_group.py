@@ -1,0 +1,102 @@
+"""A click group that takes further commands from installed packages, each loaded when it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
+
+import click
+
+__all__ = ["COMMANDS", "LazyGroup"]
+
+COMMANDS = "treadle.commands"
+"""Entry points of this group are click commands, by name."""
+
+
+class BrokenCommand(click.ClickException):
+    """A command of an installed package cannot be used."""
+
+    exit_code = 2
+
+    def show(self, file: object = None) -> None:
+        """As the other errors of this program are shown."""
+        click.echo(f"error: {self.message}", err=True)
+
+
+class LazyGroup(click.Group):
+    """Its own commands, and those of the entry-point group.
+
+    Listing them imports none, so the help of the group names the distribution where others have a summary.
+    The group's own commands win over a package's of the same name.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every name: the group's own commands in the order in which they were added, then those of packages."""
+        return [*self.commands, *sorted(_installed().keys() - self.commands.keys())]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, loaded if it is a package's.
+
+        :raises BrokenCommand: it cannot be loaded, is no click command, or two packages have one of that name.
+        """
+        own = super().get_command(ctx, cmd_name)
+        if own is not None:
+            return own
+        points = _installed().get(cmd_name)
+        return _load(cmd_name, points) if points else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it, with the nearest names where there is no such command."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None and not ctx.resilient_parsing:
+            near = get_close_matches(name, self.list_commands(ctx), n=1)
+            ctx.fail(f"no command '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands in the group's help."""
+        installed = _installed()
+        width = formatter.width - 6 - max(map(len, self.list_commands(ctx)), default=0)
+        rows = []
+        for name in self.list_commands(ctx):
+            own = self.commands.get(name)
+            rows.append((name, own.get_short_help_str(width) if own else f"(from {_owners(installed[name])})"))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _installed() -> dict[str, list[EntryPoint]]:
+    found: dict[str, list[EntryPoint]] = {}
+    for point in entry_points(group=COMMANDS):
+        found.setdefault(point.name, []).append(point)
+    return found
+
+
+def _owner(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown package"
+
+
+def _owners(points: Sequence[EntryPoint]) -> str:
+    return " and ".join(sorted(point.dist.name if point.dist else "an unknown package" for point in points))
+
+
+def _load(name: str, points: Sequence[EntryPoint]) -> click.Command:
+    if len(points) > 1:
+        raise BrokenCommand(f"command '{name}' is offered by {_owners(points)}; uninstall one of them")
+    point = points[0]
+    try:
+        command = point.load()
+    except (Exception, SystemExit) as error:  # a package that calls sys.exit() on import must not end the program
+        raise BrokenCommand(
+            f"command '{name}' ({_owner(point)}) could not be loaded from {point.value}: "
+            f"{type(error).__name__}: {error}; upgrade or uninstall it"
+        ) from error
+    if not isinstance(command, click.Command):
+        raise BrokenCommand(
+            f"command '{name}' ({_owner(point)}) at {point.value} is {type(command).__name__}, not a click command; "
+            "upgrade or uninstall it"
+        )
+    return command

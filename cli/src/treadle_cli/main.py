@@ -1,0 +1,109 @@
+"""The command ``treadle``: its commands, and what becomes of errors."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from treadle import DocumentError, TreadleError
+from treadle_cli.info import info
+from treadle_cli.lazy_group import LazyGroup
+from treadle_cli.options import debug_option, is_debugging
+from treadle_cli.output import ReaderGone, abandon_stdout, err, prepare_streams
+from treadle_cli.plugins import plugins
+from treadle_cli.problems import count_problems
+from treadle_cli.run import run
+from treadle_cli.validate import validate
+
+__all__ = ["main", "treadle_command"]
+
+INTERRUPTED = 130
+
+
+class _Treadle(LazyGroup):
+    """Turns errors into messages and exit codes."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        prepare_streams()
+        return super().main(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit):
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            ctx.exit(_report(error, debugging=is_debugging(ctx)))
+
+
+def _report(error: BaseException, *, debugging: bool) -> int:
+    """Say what went wrong; the exit code."""
+    stderr = err()
+    if isinstance(error, BrokenPipeError):  # from click's own writing, such as a help
+        abandon_stdout()
+        return ReaderGone.exit_code
+    if isinstance(error, ReaderGone):
+        return error.exit_code
+    if debugging:
+        import traceback
+
+        stderr.write("".join(traceback.format_exception(error)))
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        stderr.line("error: interrupted")
+        return INTERRUPTED
+    if isinstance(error, DocumentError):
+        for problem in error.problems:
+            stderr.line(str(problem))
+        stderr.line(f"error: {count_problems(error.problems)}")
+        return error.exit_code
+    if isinstance(error, TreadleError):
+        stderr.line(f"error: {error}")
+        return error.exit_code
+    stderr.line(f"treadle: internal error: {type(error).__name__}: {error}")
+    if not debugging:
+        stderr.line("run again with --debug for the traceback")
+    return 1
+
+
+def _show_version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"treadle {version('treadle-kernel')} (command line {version('treadle-cli')})")
+        ctx.exit()
+
+
+@click.group(
+    "treadle",
+    cls=_Treadle,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 success or paused, 1 failed run, 2 a mistake of yours, 130 Ctrl-C, 143 SIGTERM.",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
+@debug_option
+def treadle_command() -> None:
+    """Run LLM workflows and agents written in YAML.
+
+    Results are written to stdout and everything else to stderr.
+    """
+
+
+for _command in (run, validate, plugins, info):
+    treadle_command.add_command(_command)
+
+
+def main() -> None:
+    """What the console script calls."""
+    try:
+        treadle_command.main(prog_name="treadle")
+    except KeyboardInterrupt:  # before or after any command
+        sys.exit(INTERRUPTED)

@@ -1,0 +1,99 @@
+"""``treadle run``: runs a workflow file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import click
+
+import treadle
+from treadle_cli.options import debug_option, host_without, without_option
+from treadle_cli.output import Channel, err, out
+
+__all__ = ["run"]
+
+
+@click.command(short_help="Run a workflow file.")
+@click.argument("file", metavar="FILE")
+@click.option(
+    "-s",
+    "--state",
+    "assignments",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Set a key of the initial state; dotted to set a value inside a mapping. JSON lists, objects, numbers, quoted "
+    "texts, true, false and null are decoded, everything else is text. Repeatable; the last wins.",
+)
+@click.option("--state-file", metavar="FILE", help="Initial state as a JSON object; - reads stdin. -s wins over it.")
+@click.option("-p", "--provider", metavar="NAME", help="Override config.provider.")
+@click.option("-m", "--model", metavar="NAME", help="Override config.model; a step's own model still wins.")
+@click.option(
+    "--stream/--no-stream",
+    default=None,
+    help="Override config.stream. Replies appear on stdout as they are written, instead of the live view; those of "
+    "parallel steps one after the other. What has appeared is not repeated as a result.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else there.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress, warnings or totals on stderr, only errors.")
+@without_option
+@debug_option
+@click.pass_context
+def run(
+    ctx: click.Context,
+    file: str,
+    assignments: Sequence[str],
+    state_file: str | None,
+    provider: str | None,
+    model: str | None,
+    stream: bool | None,
+    as_json: bool,
+    quiet: bool,
+    without: Sequence[str],
+) -> None:
+    """Run the workflow in FILE and print what its steps wrote to the state.
+
+    Progress goes to stderr: a live view of the steps on a terminal; plain lines elsewhere, and where NO_COLOR is
+    set or TERM is dumb. With --json stdout is the whole result, of a failed run too.
+
+    Ctrl-C and SIGTERM end the run with its result so far; a second one ends it at once.
+
+    \b
+    Exit code: 0 success, or paused
+               1 the run failed, timed out or went over its budget
+               2 a mistake in the command, the file or the settings
+               130 Ctrl-C, 143 SIGTERM
+               141 whoever read stdout closed it
+    """
+    from treadle_cli import state_args
+
+    stderr = err()
+    given = state_args.read_state_file(state_file) if state_file is not None else {}
+    parsed = [state_args.parse_assignment(text) for text in assignments]
+    host = host_without(without)
+    workflow = treadle.load_workflow(file, host=host).with_config(provider=provider, model=model, stream=stream)
+    if provider is not None:
+        host.get("provider", provider)
+    state = state_args.initial_state(workflow.state, given, parsed)
+    if not quiet:
+        for error in host.problems():
+            stderr.line(f"warning: {error}")
+        for problem in workflow.warnings:
+            stderr.line(str(problem))
+        for assignment in parsed:
+            if assignment.doubt:
+                stderr.line(f"warning: {assignment.doubt}")
+
+    # Imported only now: a mistake is reported without waiting for the engine.
+    from treadle_cli.execution import Display, execute_and_print
+
+    shows_text = workflow.config.stream and not as_json
+    live = not quiet and not shows_text and can_show_live(stderr)
+    display = Display(stdout=out(), stderr=stderr, as_json=as_json, quiet=quiet, live=live, shows_text=shows_text)
+    ctx.exit(execute_and_print(workflow, state, display))
+
+
+def can_show_live(stderr: Channel) -> bool:
+    """Whether stderr is a terminal on which lines can be drawn anew, and nobody asked for plain text."""
+    terminal = os.environ.get("TERM", "" if os.name != "nt" else "windows")
+    return stderr.is_terminal and not os.environ.get("NO_COLOR") and terminal not in ("", "dumb", "unknown")

@@ -1,0 +1,97 @@
+"""What a run came to, for people: its results, its failures, and a last line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from treadle import RunResult, RunStatus, StepResult, StepStatus, Workflow
+from treadle_cli import amounts
+
+__all__ = ["failure_lines", "last_line", "result_text", "written"]
+
+_FAILED = (StepStatus.FAILED, StepStatus.TIMEOUT)
+
+_MOST_NAMES = 10
+
+
+def written(
+    workflow: Workflow, result: RunResult, is_shown: Callable[[str, Any], bool] = lambda _step, _value: False
+) -> dict[str, Any]:
+    """What the steps made: the top-level keys of the state that they wrote, in the order of the document.
+
+    Where nothing was written to the state, it is the output of each step that nothing waits for, by its id.
+
+    :param is_shown: whether a step's output has been on the screen already; a key that has no other writer is left out.
+    """
+    keys: dict[str, bool] = {}
+    succeeded = [step for step in workflow.steps if _of(result, step.id).status is StepStatus.SUCCESS]
+    for step in succeeded:
+        shown = is_shown(step.id, _of(result, step.id).output)
+        for path in step.writes():
+            keys[path.root] = keys.get(path.root, True) and shown
+    state = result.to_json()["final_state"]
+    if keys:
+        return {key: state[key] for key, shown in keys.items() if not shown and key in state}
+    waited_for = {dependency for step in succeeded for dependency in step.depends_on}
+    outputs = result.to_json()["step_results"]
+    return {
+        step.id: outputs[step.id]["output"]
+        for step in succeeded
+        if step.id not in waited_for
+        and outputs[step.id]["output"] is not None
+        and not is_shown(step.id, _of(result, step.id).output)
+    }
+
+
+def _of(result: RunResult, step_id: str) -> StepResult:
+    return result.step_results[step_id]
+
+
+def result_text(values: Mapping[str, Any]) -> str:
+    """``key: value`` where the value is short; else the key as a heading, and the value whole beneath it."""
+    texts = {key: _value_text(value) for key, value in values.items()}
+    blocks = []
+    for key, text in texts.items():
+        long = "\n" in text or len(key) + len(text) > 98
+        blocks.append(f"{key}:\n{text.rstrip()}\n" if long else f"{key}: {text}\n")
+    apart = any(block.count("\n") > 1 for block in blocks)
+    return ("\n" if apart else "").join(blocks)
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value if value.strip() else json.dumps(value)
+    compact = json.dumps(value, ensure_ascii=False)
+    return compact if len(compact) <= 60 else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def failure_lines(result: RunResult) -> list[str]:
+    """Why a run did not succeed: each failed step, and the steps that were skipped, by reason."""
+    if result.ok:
+        return []
+    failed = [each for each in result.step_results.values() if each.status in _FAILED]
+    lines = [f"error: step '{each.step_id}': {each.error}" for each in failed]
+    if result.error and (result.status is not RunStatus.FAILED or not failed):
+        lines.append(f"error: {result.error}")
+    skipped: dict[str, list[str]] = {}
+    for each in result.step_results.values():
+        if each.status is StepStatus.SKIPPED and each.reason != result.error:
+            skipped.setdefault(each.reason or "no reason is known", []).append(each.step_id)
+    for reason, names in skipped.items():
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        lines.append(f"skipped: {', '.join(names[:_MOST_NAMES])}{more}: {reason}")
+    return lines
+
+
+def last_line(result: RunResult) -> str:
+    """Status, time, tokens, cost and the run's id."""
+    return ", ".join(
+        [
+            f"{result.status} after {amounts.duration(result.total_duration_ms / 1000)}",
+            amounts.tokens(result.total_tokens),
+            amounts.cost(result.total_cost_usd),
+            f"run {result.run_id}",
+        ]
+    )

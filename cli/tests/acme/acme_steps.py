@@ -1,0 +1,77 @@
+"""A plugin of a stranger: steps that wait, fail, try again, write and misbehave as a test asks them to."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import trio
+from pydantic import Field
+
+from treadle import Offer, ProviderError, Step, StepContext, StepError, StepOutcome, Usage, hookimpl
+
+
+class Nap(Step):
+    """Waits, then fails for some attempts, then gives its value."""
+
+    seconds: float = 0.0
+    failures: int = 0
+    permanent: bool = False
+    error: str = "the server is busy"
+    value: Any = None
+    warn: list[str] = Field(default_factory=list)
+    tokens: int | None = 0
+    cost: float | None = 0.0
+
+    async def run(self, ctx: StepContext) -> StepOutcome:
+        for warning in self.warn:
+            ctx.warn(warning)
+        await trio.sleep(self.seconds)
+        if ctx.attempt <= self.failures:
+            if self.permanent:
+                raise StepError(self.error)
+            raise ProviderError(self.error, provider="acme", transient=True, retry_after=0.1)
+        usage = Usage(input_tokens=self.tokens, output_tokens=0)
+        return StepOutcome(value=self.value, usage=usage, cost_usd=self.cost)
+
+
+class Say(Step):
+    """Emits pieces of text, one each interval; its value is the whole."""
+
+    pieces: list[str]
+    seconds: float = 0.0
+    failures: int = 0
+
+    async def run(self, ctx: StepContext) -> StepOutcome:
+        for piece in self.pieces:
+            ctx.emit_text(piece)
+            await trio.sleep(self.seconds)
+        if ctx.attempt <= self.failures:
+            raise ProviderError("cut off", provider="acme", transient=True, retry_after=0.1)
+        return StepOutcome(value="".join(self.pieces))
+
+
+class Block(Step):
+    """Blocks the loop, as no step should."""
+
+    seconds: float
+
+    async def run(self, ctx: StepContext) -> StepOutcome:
+        await trio.sleep(0.05)
+        print("blocking", file=sys.stderr, flush=True)
+        end = time.monotonic() + self.seconds
+        while time.monotonic() < end:
+            time.sleep(0.01)  # noqa: ASYNC251 - that is the point
+        return StepOutcome()
+
+
+@hookimpl
+def treadle_step_types() -> Mapping[str, Offer]:
+    return {
+        "nap": Offer("acme_steps:Nap", "Waits and fails as told"),
+        "say": Offer("acme_steps:Say", "Emits text"),
+        "block": Offer("acme_steps:Block", "Blocks the loop"),
+        "gone": Offer("acme_steps:Missing", "Cannot be loaded"),
+    }

@@ -1,0 +1,61 @@
+"""What each command imports, seen from a fresh interpreter."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+HEAVY = ["trio", "rich", "asyncio", "structlog", "httpx2", "openai", "xllamacpp"]
+
+SCRIPT = """
+import json, sys
+from treadle_cli.main import treadle_command
+try:
+    treadle_command.main(sys.argv[2:], prog_name="treadle")
+except SystemExit as end:
+    assert not end.code, end.code
+print(json.dumps([name for name in json.loads(sys.argv[1]) if name in sys.modules]), file=sys.stderr)
+"""
+
+
+def imported(program: Any, names: list[str], *args: str, stranger: bool = False) -> list[str]:
+    """Which of the names are imported; without the stranger's plugin, which imports what it likes."""
+    ended = subprocess.run(
+        [sys.executable, "-c", SCRIPT, json.dumps(names), *args],
+        cwd=program.folder,
+        env=program.environment({} if stranger else {"PYTHONPATH": ""}),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    found: list[str] = json.loads(ended.stderr.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("args", [("--help",), ("--version",), ("run", "--help"), ("validate", "--help")])
+def test_help_and_version_import_next_to_nothing(program: Any, args: tuple[str, ...]) -> None:
+    assert imported(program, [*HEAVY, "pydantic", "yaml", "pluggy", "stevedore"], *args) == []
+
+
+def test_validate_imports_neither_engine_nor_rich_nor_a_provider(program: Any) -> None:
+    document = "name: x\nconfig: {provider: openai}\nsteps:\n- {id: a, type: llm_call, prompt: hi}\n"
+    file = program.write("flow.yaml", document)
+    assert imported(program, [*HEAVY, "treadle._engine", "treadle_openai.provider"], "validate", file) == []
+
+
+def test_plugins_imports_nothing_that_is_offered(program: Any) -> None:
+    names = [*HEAVY, "treadle._engine", "treadle_openai.provider", "treadle_llm_call.step"]
+    assert imported(program, names, "plugins") == []
+
+
+def test_a_run_without_a_terminal_imports_no_rich_and_no_provider(program: Any) -> None:
+    file = program.write("flow.yaml", "name: x\nsteps:\n- {id: a, type: nap}\n")
+    assert (
+        imported(program, ["rich", "treadle_cli.live", "httpx2", "openai", "xllamacpp"], "run", file, stranger=True)
+        == []
+    )

@@ -1,0 +1,133 @@
+"""The group: help, version, errors, and commands of other packages."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+import treadle
+from treadle import ConfigurationError
+
+Invoke = Callable[..., Result]
+
+COMMANDS = {
+    "pets": "import click, pathlib, sys\n"
+    "print('imported', file=sys.stderr)\n"
+    "@click.command()\n@click.argument('who')\n"
+    "def feed(who):\n    '''Feed somebody.'''\n    click.echo(f'fed {who}')\n"
+    "not_a_command = 3\n"
+}
+
+
+@pytest.fixture
+def pets(strangers: Callable[..., Path]) -> dict[str, str]:
+    points = {"feed": "pets:feed", "odd": "pets:not_a_command", "lost": "pets:lost", "run": "pets:feed"}
+    return {"PYTHONPATH": str(strangers("pets", {"treadle.commands": points}, COMMANDS))}
+
+
+def test_no_arguments_print_the_help(invoke: Invoke) -> None:
+    bare, asked = invoke(), invoke("--help")
+    assert asked.exit_code == 0
+    assert asked.stdout.startswith("Usage: treadle [OPTIONS] COMMAND")
+    assert asked.stdout in (bare.stdout, bare.stderr)
+
+
+def test_the_version_is_the_kernels(invoke: Invoke) -> None:
+    result = invoke("--version")
+    assert (result.exit_code, result.stdout) == (0, "treadle 0.1.0 (command line 0.1.0)\n")
+
+
+@pytest.mark.parametrize("command", ["run", "validate", "plugins", "info"])
+def test_each_command_has_a_summary_and_a_help(invoke: Invoke, command: str) -> None:
+    assert f"\n  {command} " in invoke("--help").stdout
+    result = invoke(command, "--help")
+    assert result.exit_code == 0
+    assert "--debug" in result.stdout
+
+
+def test_a_command_misspelt_is_guessed(invoke: Invoke) -> None:
+    result = invoke("valdate", "x")
+    assert result.exit_code == 2
+    assert "no command 'valdate'; did you mean 'validate'?" in result.stderr
+
+
+def test_an_unknown_option_is_a_usage_error(invoke: Invoke) -> None:
+    assert invoke("run", "x", "--fast").exit_code == 2
+
+
+def test_commands_of_packages_are_listed_without_import_and_loaded_on_use(program: Any, pets: dict[str, str]) -> None:
+    listed, used = program("--help", env=pets), program("feed", "cat", env=pets)
+    assert "\n  feed      (from pets)\n" in listed.out
+    assert "\n  run       Run a workflow file.\n" in listed.out
+    assert (listed.code, listed.err) == (0, "")
+    assert (used.code, used.out, used.err) == (0, "fed cat\n", "imported\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "odd",
+            "at pets:not_a_command is int, not a click command",
+        ),
+        (
+            "lost",
+            "could not be loaded from pets:lost: AttributeError: module 'pets' has no attribute 'lost'",
+        ),
+    ],
+)
+def test_a_broken_command_says_whose_it_is(program: Any, pets: dict[str, str], name: str, message: str) -> None:
+    ended = program(name, env=pets)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.splitlines()[-1] == f"error: command '{name}' (pets 0.9) {message}; upgrade or uninstall it"
+
+
+def test_a_command_of_two_packages_is_neithers(program: Any, strangers: Callable[..., Path]) -> None:
+    folders = [
+        strangers(name, {"treadle.commands": {"feed": f"{name}:feed"}}, {name: COMMANDS["pets"]})
+        for name in ("p1", "p2")
+    ]
+    env = {"PYTHONPATH": os.pathsep.join(map(str, folders))}
+    assert "(from p1 and p2)" in program("--help", env=env).out
+    ended = program("feed", "cat", env=env)
+    assert (ended.code, ended.err) == (2, "error: command 'feed' is offered by p1 and p2; uninstall one of them\n")
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_a_bug_has_a_traceback_only_with_debug(invoke: Invoke, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("oh no")
+
+    monkeypatch.setattr(treadle, "load_workflow", broken)
+    plain = invoke("validate", "x.yaml")
+    debug = invoke("--debug", "validate", "x.yaml") if place == "before" else invoke("validate", "x.yaml", "--debug")
+    assert plain.exit_code == debug.exit_code == 1
+    assert plain.stderr == (
+        "treadle: internal error: ZeroDivisionError: oh no\nrun again with --debug for the traceback\n"
+    )
+    assert debug.stderr.startswith("Traceback (most recent call last):\n")
+    assert debug.stderr.endswith("treadle: internal error: ZeroDivisionError: oh no\n")
+
+
+def test_an_error_on_purpose_is_its_message_and_hint(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ConfigurationError("no provider is set", hint="set config.provider")
+
+    monkeypatch.setattr(treadle, "load_workflow", refuse)
+    result = invoke("run", "x.yaml")
+    assert (result.exit_code, result.stderr) == (2, "error: no provider is set; set config.provider\n")
+    assert "Traceback" in invoke("run", "x.yaml", "--debug").stderr
+
+
+def test_ctrl_c_before_a_run_is_130(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(treadle, "load_workflow", interrupt)
+    result = invoke("validate", "x.yaml")
+    assert (result.exit_code, result.stderr) == (130, "error: interrupted\n")
