@@ -21,8 +21,8 @@ def lone_error(error: BaseException) -> BaseException:
     Cancellations do not count beside an error: they are its consequence, and their scopes have caught theirs.
     """
     while isinstance(error, BaseExceptionGroup):
-        _, rest = error.split(trio.Cancelled)
-        group = error if rest is None else rest
+        cancelled, rest = error.split(trio.Cancelled)
+        group = error if cancelled is None or rest is None else rest
         if len(group.exceptions) != 1:
             return group
         error = group.exceptions[0]
@@ -39,5 +39,9 @@ async def open_nursery() -> AsyncIterator[trio.Nursery]:
         error = lone_error(group)
         if error is group:
             raise
-        # The cause stays; the group is how the error travelled and says nothing.
-        raise error from error.__cause__
+        # Its cause and context stay; the group is how the error travelled and says nothing.
+        context = error.__context__
+        try:
+            raise error
+        finally:
+            error.__context__ = context

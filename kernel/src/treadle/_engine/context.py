@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,8 @@ class RunningStep(StepContext):
         self._view = view
         self._steps = steps
         self._meter = meter
-        self._calls = 0
+        self._tool_calls = itertools.count(1)
+        self._model_calls = itertools.count(1)
 
     @property
     def state(self) -> Mapping[str, Any]:
@@ -86,31 +88,39 @@ class RunningStep(StepContext):
         """Run a registered tool."""
         run = self._run
         tool = run.session.tool(name)
-        self._calls += 1
-        ordinal = self._calls
+        ordinal = next(self._tool_calls)
         call_id = call_id or f"{self.step_id}.{self.attempt}.{ordinal}"
         context = ToolContext(
             run_id=self.run_id, step_id=self.step_id, call_id=call_id, sandbox=await run.sandbox(), warn=self.warn
         )
-        data = {"call_id": call_id, "tool_name": name, "arguments": arguments}
+        # The journal's own copy: the tool may change what it gets.
+        data = {"call_id": call_id, "tool_name": name, "arguments": copy.deepcopy(arguments)}
         run.record("tool_call_started", self.step_id, self.attempt, ordinal, data)
         if run.hub.active:
             run.hub.send(ToolCallStarted(run_id=self.run_id, step_id=self.step_id, call_id=call_id, tool_name=name))
         started = trio.current_time()
-        failure: str | None = None
+        failure: str | None = "cancelled; whether it had an effect is unknown"
         try:
             with trio.move_on_after(tool.timeout if tool.timeout is not None else float("inf")) as limit:
                 result = await tool.call(arguments, context)
                 check_value(result, f"the result of tool '{name}'")
             if limit.cancelled_caught:
-                raise ToolError(f"tool '{name}' timed out after {tool.timeout:g} s; whether it had an effect is unknown")
+                raise ToolError(
+                    f"tool '{name}' timed out after {tool.timeout:g} s; whether it had an effect is unknown"
+                )
         except Exception as error:
             cause = lone_error(error)
             failure = str(cause) or type(cause).__name__
-            run.record("tool_call_finished", self.step_id, self.attempt, ordinal, {"call_id": call_id, "error": failure})
+            run.record(
+                "tool_call_finished", self.step_id, self.attempt, ordinal, {"call_id": call_id, "error": failure}
+            )
             if isinstance(cause, TreadleError):
                 raise cause from cause.__cause__
             raise ToolError(f"tool '{name}' failed: {type(cause).__name__}: {cause}") from cause
+        else:
+            failure = None
+            data = {"call_id": call_id, "result": result}
+            run.record("tool_call_finished", self.step_id, self.attempt, ordinal, data)
         finally:
             if run.hub.active:
                 run.hub.send(
@@ -123,7 +133,6 @@ class RunningStep(StepContext):
                         error=failure,
                     )
                 )
-        run.record("tool_call_finished", self.step_id, self.attempt, ordinal, {"call_id": call_id, "result": result})
         return result
 
     def emit_text(self, text: str) -> None:
@@ -140,4 +149,4 @@ class RunningStep(StepContext):
         return self._run.session.role(role, f"step '{self.step_id}'")
 
     def _site(self) -> CallSite:
-        return CallSite(self._run, self.step_id, self.attempt, self._meter)
+        return CallSite(self._run, self.step_id, self.attempt, self._meter, self._model_calls)

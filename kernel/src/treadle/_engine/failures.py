@@ -78,11 +78,10 @@ class Failure:
 
 def wait_before(attempt: int, failure: Failure, retry: RetrySettings) -> float:
     """Seconds to wait before the attempt of that number (2 is the first repetition)."""
-    asked = getattr(failure.error, "retry_after", None)
-    if asked is not None:
-        return float(asked)
+    if isinstance(failure.error, ProviderError) and failure.error.retry_after is not None:
+        return max(0.0, failure.error.retry_after)
     try:
         wait = min(retry.backoff_base ** (attempt - 2), retry.backoff_max)
     except OverflowError:
         wait = retry.backoff_max
-    return wait * random.uniform(0.75, 1.25) if retry.jitter else wait  # noqa: S311 - spreading load, not secrecy
+    return wait * random.uniform(0.75, 1.25) if retry.jitter else wait

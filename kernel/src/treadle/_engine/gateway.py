@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,19 @@ import trio
 
 from treadle.contracts.events import ModelCallFailed, ModelCallFinished, ModelCallStarted
 from treadle.contracts.offers import ProviderOffer
-from treadle.errors import ConfigurationError, ProviderError, ResponseError, UnsupportedError
-from treadle.messages import Completed, EmbedRequest, EmbedResponse, ModelRequest, ModelResponse, StreamEvent, TextDelta
+from treadle.errors import ConfigurationError, ProviderError, ResponseError, TreadleError, UnsupportedError
+from treadle.messages import (
+    Completed,
+    EmbedRequest,
+    EmbedResponse,
+    MediaPart,
+    ModelRequest,
+    ModelResponse,
+    StreamEvent,
+    TextDelta,
+    ToolMessage,
+    UserMessage,
+)
 from treadle.nurseries import lone_error
 
 if TYPE_CHECKING:
@@ -26,12 +37,13 @@ __all__ = ["CallSite", "Gateway"]
 
 @dataclass(slots=True)
 class CallSite:
-    """Who calls: a step of a run, in one attempt."""
+    """Who calls: a step of a run, in one attempt. ``ordinals`` numbers the attempt's calls from 1."""
 
     run: Run
     step_id: str
     attempt: int
     meter: Meter
+    ordinals: Iterator[int]
 
 
 class Gateway:
@@ -50,7 +62,9 @@ class Gateway:
         if self._provider_name is not None:
             return self._provider_name
         offers = self._session.host.registry.all("provider")
-        defaults = [name for name, each in offers.items() if isinstance(each.offer, ProviderOffer) and each.offer.is_default]
+        defaults = [
+            name for name, each in offers.items() if isinstance(each.offer, ProviderOffer) and each.offer.is_default
+        ]
         if len(defaults) == 1:
             return defaults[0]
         there = f"there are {', '.join(offers)}" if offers else "pip install treadle-openai, or another provider"
@@ -62,10 +76,11 @@ class Gateway:
         name = self.provider_name()
         provider = await self._session.provider(name, self._overrides.get(name, {}))
         request = self._with_model(request, name, provider)
+        if request.stream and not provider.features.streaming:
+            request = replace(request, stream=False)  # how a reply comes is a wish, not a need
         _check(request, provider)
         run, meter = site.run, site.meter
-        meter.calls += 1
-        ordinal = meter.calls
+        ordinal = next(site.ordinals)
         run.record("model_call_started", site.step_id, site.attempt, ordinal, {"request": request, "provider": name})
         if run.hub.active:
             run.hub.send(ModelCallStarted(run_id=run.run_id, step_id=site.step_id, provider=name, request=request))
@@ -77,9 +92,12 @@ class Gateway:
             if events.response is None:
                 meter.add_unknown()  # the step left before the end
         except BaseException as error:
+            cause = lone_error(error)
             if events.response is None:
-                self._failed(lone_error(error), events)
-            raise
+                self._failed(cause, events)
+            if cause is error:
+                raise
+            raise cause from cause.__cause__
 
     def _failed(self, error: BaseException, events: _Metered) -> None:
         site, run = events.site, events.site.run
@@ -87,7 +105,7 @@ class Gateway:
             site.meter.add_unknown()
         if not isinstance(error, Exception):
             return  # cancelled: in the journal, a call without an end is one whose outcome is unknown
-        text = f"{type(error).__name__}: {error}"
+        text = _error_text(error)
         run.record("model_call_finished", site.step_id, site.attempt, events.ordinal, {"error": text})
         if run.hub.active:
             seconds = trio.current_time() - events.started
@@ -101,12 +119,23 @@ class Gateway:
         """Turn texts into vectors; see :meth:`Provider.embed`."""
         name = self.provider_name()
         provider = await self._session.provider(name, self._overrides.get(name, {}))
-        response = await provider.embed(request)
+        run, meter, ordinal = site.run, site.meter, next(site.ordinals)
+        run.record("model_call_started", site.step_id, site.attempt, ordinal, {"request": request, "provider": name})
+        try:
+            response = await provider.embed(request)
+        except BaseException as error:
+            if _may_have_cost(error):
+                meter.add_unknown()
+            if isinstance(error, Exception):
+                data = {"error": _error_text(error)}
+                run.record("model_call_finished", site.step_id, site.attempt, ordinal, data)
+            raise
         if response.cost_usd is None:
             cost = self._session.price(provider, response.model, response.usage)
             response = replace(response, cost_usd=cost)
-        site.meter.add(response.usage, response.cost_usd)
-        site.meter.model, site.meter.provider = response.model, response.provider
+        meter.add(response.usage, response.cost_usd)
+        meter.model, meter.provider = response.model, response.provider
+        run.record("model_call_finished", site.step_id, site.attempt, ordinal, {"response": response})
         return response
 
     def _with_model(self, request: ModelRequest, name: str, provider: Provider) -> ModelRequest:
@@ -115,7 +144,9 @@ class Gateway:
         offer = self._session.host.get("provider", name).offer
         default = provider.default_model() or (offer.default_model if isinstance(offer, ProviderOffer) else None)
         if not default:
-            raise ConfigurationError(f"no model is set, and provider '{name}' has no default", hint="set config.model, or use -m")
+            raise ConfigurationError(
+                f"no model is set, and provider '{name}' has no default", hint="set config.model, or use -m"
+            )
         return replace(request, model=default)
 
     def _priced(self, response: ModelResponse, provider: Provider) -> ModelResponse:
@@ -125,22 +156,45 @@ class Gateway:
 
 
 def _may_have_cost(error: BaseException) -> bool:
-    """Whether a call that ended without a response may have been charged for all the same."""
-    if isinstance(error, ProviderError):
+    """Whether a call that ended without a response may have been charged for all the same.
+
+    Not where a server answered with an error or was never asked. An error that is not ours says nothing of that.
+    """
+    if isinstance(error, ProviderError) and not isinstance(error, UnsupportedError):
         return error.status_code is None and error.request_sent is not False
-    return isinstance(error, trio.Cancelled)
+    return not isinstance(error, TreadleError)
+
+
+def _error_text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _check(request: ModelRequest, provider: Provider) -> None:
     """Refuse what the provider cannot do, before any request."""
     features = provider.features
+    media = {each.type for each in _media(request) if each.data is not None} - features.media
+    linked = {each.type for each in _media(request) if each.url is not None} - features.media_by_url
     lacks = [
         what
         for what, wanted, there in (
             ("tools", bool(request.tools), features.tools),
-            ("replies held to a JSON schema", request.output is not None and request.output.schema is not None, features.output_schemas),
-            ("replies held to JSON", request.output is not None and request.output.schema is None, features.json_objects),
-            *((f"the hosted tool '{each.tool}'", True, each.tool in features.hosted_tools) for each in request.hosted_tools),
+            ("choice of tools", request.tool_choice != "auto", features.tool_choice),
+            (
+                "replies held to a JSON schema",
+                request.output is not None and request.output.schema is not None,
+                features.output_schemas,
+            ),
+            (
+                "replies held to JSON",
+                request.output is not None and request.output.schema is None,
+                features.json_objects,
+            ),
+            *((f"attachments of type {each}", True, False) for each in sorted(media)),
+            *((f"attachments of type {each} by URL", True, False) for each in sorted(linked)),
+            *(
+                (f"the hosted tool '{each.tool}'", True, each.tool in features.hosted_tools)
+                for each in request.hosted_tools
+            ),
         )
         if wanted and not there
     ]
@@ -151,7 +205,18 @@ def _check(request: ModelRequest, provider: Provider) -> None:
         )
 
 
-def _through(layers: Sequence[ProviderLayer], innermost: Callable[[ModelRequest], Exchange]) -> Callable[[ModelRequest], Exchange]:
+def _media(request: ModelRequest) -> Iterator[MediaPart]:
+    for message in request.messages:
+        if isinstance(message, UserMessage):
+            yield from (part for part in message.parts if isinstance(part, MediaPart))
+        elif isinstance(message, ToolMessage):
+            for result in message.results:
+                yield from result.media
+
+
+def _through(
+    layers: Sequence[ProviderLayer], innermost: Callable[[ModelRequest], Exchange]
+) -> Callable[[ModelRequest], Exchange]:
     """The call wrapped in its layers, the first one outermost."""
     proceed = innermost
     for layer in reversed(layers):
@@ -166,7 +231,7 @@ def _wrapped(layer: ProviderLayer, proceed: Callable[[ModelRequest], Exchange]) 
 class _Metered:
     """Events on their way to the step: the first text is timed; the response is priced, counted and journalled."""
 
-    __slots__ = ("_price", "begun", "ordinal", "provider_name", "response", "site", "source", "started")
+    __slots__ = ("_price", "begun", "ordinal", "provider_name", "response", "site", "source", "started", "timed")
 
     def __init__(
         self, site: CallSite, ordinal: int, provider_name: str, price: Callable[[ModelResponse], ModelResponse]
@@ -177,6 +242,7 @@ class _Metered:
         self.started = trio.current_time()
         self.source: AsyncIterator[StreamEvent]
         self.begun = False
+        self.timed = False
         self.response: ModelResponse | None = None
         self._price = price
 
@@ -196,7 +262,8 @@ class _Metered:
             raise
         if type(event) is Completed:
             event = self._complete(event)
-        elif not self.begun and type(event) is TextDelta:
+        elif not self.timed and type(event) is TextDelta:
+            self.timed = True
             self.site.meter.time_to_first_token_ms = (trio.current_time() - self.started) * 1000
         self.begun = True
         return event
@@ -208,7 +275,5 @@ class _Metered:
         run.record("model_call_finished", site.step_id, site.attempt, self.ordinal, {"response": response})
         if run.hub.active:
             seconds = trio.current_time() - self.started
-            run.hub.send(
-                ModelCallFinished(run_id=run.run_id, step_id=site.step_id, response=response, seconds=seconds)
-            )
+            run.hub.send(ModelCallFinished(run_id=run.run_id, step_id=site.step_id, response=response, seconds=seconds))
         return event if response is event.response else Completed(response)

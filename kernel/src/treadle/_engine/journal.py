@@ -14,7 +14,7 @@ _FINISHED_RUNS_KEPT = 16
 
 
 class MemoryJournal(Journal):
-    """Keeps the entries of every run under way and of the latest finished ones, so that a long session does not grow."""
+    """Keeps the entries of every run under way and of the latest finished ones: a long session does not grow."""
 
     def __init__(self) -> None:
         self._runs: dict[str, list[JournalEntry]] = {}

@@ -19,11 +19,11 @@ class Meter:
     provider: str | None = None
     finish_reason: str | None = None
     time_to_first_token_ms: float | None = None
-    calls: int = 0
 
     def add(self, usage: Usage, cost_usd: float | None) -> None:
         """Count something spent."""
-        self.usage = self.usage + usage
+        if usage is not Usage.ZERO:
+            self.usage = self.usage + usage
         self.cost_usd = None if self.cost_usd is None or cost_usd is None else self.cost_usd + cost_usd
 
     def add_response(self, response: ModelResponse) -> None:

@@ -82,7 +82,10 @@ class _Queue:
         step_id = getattr(event, "step_id", None)
         if self._joined and step_id in self._joined:
             self._flush(step_id)
-        self._events.append(event)
+        if self._closed and self._events:
+            self._events.insert(len(self._events) - 1, event)  # only another observer's end is told so late
+        elif not self._closed:
+            self._events.append(event)
         self._wake.set()
 
     def close(self) -> None:

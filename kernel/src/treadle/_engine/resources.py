@@ -45,8 +45,9 @@ class Resource(Generic[T]):
         :raises Exception: whatever opening it raised.
         """
         if self._opening is None:
-            self._opening = _Opening()
-            self._nursery.start_soon(self._keep, self._opening)
+            opening = _Opening[T]()
+            self._nursery.start_soon(self._keep, opening)
+            self._opening = opening
         opening = self._opening
         await opening.event.wait()
         if opening.value is not None:

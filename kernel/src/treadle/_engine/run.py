@@ -19,9 +19,17 @@ from treadle._engine.meter import Meter
 from treadle._engine.observers import Hub
 from treadle._engine.resources import Resource
 from treadle._engine.settling import Settling, Skipped
-from treadle._engine.state import EVERYTHING, RunState, StateView
+from treadle._engine.state import EVERYTHING, RunState, StateView, check_value
 from treadle._language import StatePath
-from treadle.contracts.events import Observer, RunFinished, RunStarted, RunWarning, StepFinished, StepRetrying, StepStarted
+from treadle.contracts.events import (
+    Observer,
+    RunFinished,
+    RunStarted,
+    RunWarning,
+    StepFinished,
+    StepRetrying,
+    StepStarted,
+)
 from treadle.contracts.journal import EntryKind, JournalEntry
 from treadle.contracts.results import RunResult, RunStatus, StepResult, StepStatus
 from treadle.contracts.sandbox import Sandbox
@@ -79,13 +87,21 @@ class Run:
         self._scope = trio.CancelScope()
         self._cancel_reason: str | None = None
         self._timed_out = False
+        self._unrecorded: Exception | None = None
         self._sandbox: Resource[Sandbox] | None = None
 
     # --- for steps ------------------------------------------------------------------------------------
 
     def record(self, kind: EntryKind, step: str, attempt: int, ordinal: int, data: Mapping[str, Any]) -> None:
-        """Append to the journal."""
-        self._journal.append(JournalEntry(self.run_id, kind, step, attempt, ordinal, data))
+        """Append to the journal. Where it cannot be kept, the run ends with that error, whoever catches it first."""
+        if self._unrecorded is not None:
+            raise self._unrecorded  # what follows a gap is not recorded either
+        try:
+            self._journal.append(JournalEntry(self.run_id, kind, step, attempt, ordinal, data))
+        except Exception as error:
+            self._unrecorded = error
+            self._scope.cancel()
+            raise
 
     def warn(self, step_id: str | None, message: str) -> None:
         """Tell observers something that does not stop the run."""
@@ -100,7 +116,8 @@ class Run:
 
     def cancel(self, reason: str = "cancelled") -> None:
         """End the run: running steps are cancelled, finished ones keep what they made. May be called at any time."""
-        self._cancel_reason = reason
+        if self._cancel_reason is None:
+            self._cancel_reason = reason
         self._scope.cancel()
 
     async def execute(self) -> RunResult:
@@ -131,14 +148,28 @@ class Run:
         if sandboxes:
             self._sandbox = Resource(keepers, self._open_sandbox)
         limit = self.config.timeout
-        with trio.move_on_after(limit if limit is not None else float("inf")) as deadline, self._scope:
-            async with open_nursery() as nursery:
-                self._start_ready(nursery)
-        if deadline.cancelled_caught:
+        if limit is not None:
+            self._scope.deadline = trio.current_time() + limit
+        try:
+            with self._scope:
+                async with open_nursery() as nursery:
+                    self._start_ready(nursery)
+        except Exception:
+            if self._unrecorded is None:
+                raise
+        if self._unrecorded is not None:
+            raise self._unrecorded  # by whatever way it came here
+        if not self._scope.cancel_called or self._is_done():
+            self._cancel_reason = None  # it came too late to change anything
+            return
+        if self._cancel_reason is None:
             self._cancel_reason = f"the run took longer than config.timeout ({limit:g} s)"
             self._timed_out = True
-        if self._cancel_reason is not None:
-            self._note_unfinished()
+        self._note_unfinished()
+
+    def _is_done(self) -> bool:
+        """Whether every step has settled, and none failed, as a step may that is cancelled."""
+        return len(self._results) == len(self._graph.steps) and self._first_failed() is None
 
     def _open_sandbox(self) -> Sandbox:
         registered = self.workflow.host.sole("sandbox", "the run")
@@ -146,25 +177,29 @@ class Run:
         return kind(kind.block_model.model_validate(self.config.sandbox or {}), Path.cwd())
 
     def _start_ready(self, nursery: trio.Nursery) -> None:
+        """Start what may start: all that others can see of it here, as trio runs new tasks in any order."""
         while self._running < self.config.max_concurrent_steps:
             index = self._settling.next_ready()
-            if index is None:
+            if index is None or self._scope.cancel_called:
                 return
+            step = self._graph.steps[index]
+            sees = self._sees(index)
+            progress = self._progress[step.id] = _Progress(trio.current_time(), Meter())
+            self._begin_attempt(step, progress)
             self._running += 1
-            nursery.start_soon(self._run_step, index, nursery)
+            nursery.start_soon(self._run_step, index, step, sees, progress, nursery)
 
-    async def _run_step(self, index: int, nursery: trio.Nursery) -> None:
-        step = self._graph.steps[index]
-        sees = self._sees(index)
+    def _begin_attempt(self, step: Step, progress: _Progress) -> None:
+        progress.attempt += 1
+        self.record("step_started", step.id, progress.attempt, 0, {})
+        if self.hub.active:
+            self.hub.send(StepStarted(run_id=self.run_id, step_id=step.id, attempt=progress.attempt))
+
+    async def _run_step(self, index: int, step: Step, sees: int, progress: _Progress, nursery: trio.Nursery) -> None:
         steps = _StepsView(self, sees)
         view = StateView(self._state, sees, steps)
-        progress = self._progress[step.id] = _Progress(trio.current_time(), Meter())
         retries = step.retry.max_retries if step.retry.max_retries is not None else self.config.max_retries
         while True:
-            progress.attempt += 1
-            self.record("step_started", step.id, progress.attempt, 0, {})
-            if self.hub.active:
-                self.hub.send(StepStarted(run_id=self.run_id, step_id=step.id, attempt=progress.attempt))
             context = RunningStep(self, step.id, progress.attempt, view, steps, progress.meter)
             failure = await self._attempt(index, step, context, sees, progress)
             if failure is None:
@@ -184,6 +219,7 @@ class Run:
                     )
                 )
             await trio.sleep(wait)
+            self._begin_attempt(step, progress)
         self._running -= 1
         self._start_ready(nursery)
 
@@ -201,6 +237,13 @@ class Run:
             self._commit(index, step, outcome, sees, progress)
         except Exception as error:
             return Failure.of(error, step.retry)
+        except BaseExceptionGroup as group:
+            cancelled, rest = group.split(trio.Cancelled)
+            if cancelled is None or not isinstance(rest, ExceptionGroup):
+                raise
+            # The run is ending, and the step failed in ending: its result is that it was cancelled.
+            self.warn(step.id, f"while it was cancelled: {Failure.of(rest, step.retry).message}")
+            raise cancelled from None
         return None
 
     def _sees(self, index: int) -> int:
@@ -218,21 +261,26 @@ class Run:
     # --- settling -------------------------------------------------------------------------------------
 
     def _commit(self, index: int, step: Step, outcome: StepOutcome, sees: int, progress: _Progress) -> None:
-        """Keep everything a step made, or raise and keep nothing."""
-        writes = []
-        if step.output is not None:
-            writes.append(self._state.write(index, sees, step.output, outcome.value))
-        for path, value in outcome.writes.items():
-            writes.append(self._state.write(index, sees, StatePath.parse_state(path), value))
-        targets = step.targets() if outcome.not_taken else {}
-        unknown = outcome.not_taken - targets.keys()
-        if unknown:
-            raise ValueError(f"step '{step.id}' did not take edges that it does not have: {', '.join(sorted(unknown))}")
+        """Keep everything a step made, or raise and keep nothing but what it cost."""
+        if not isinstance(outcome, StepOutcome):
+            raise TypeError(f"a step of type '{step.type}' must give a StepOutcome, not {type(outcome).__name__}")
         progress.meter.add(outcome.usage, outcome.cost_usd)
+        writes = [(step.output, outcome.value)] if step.output is not None else []
+        if outcome.writes:
+            writes += [(StatePath.parse_state(path), value) for path, value in outcome.writes.items()]
+        make_writes = self._state.prepare(index, sees, writes) if writes else None
+        if step.output is None or outcome.shown is not outcome.value:
+            check_value(outcome.shown, f"steps.{step.id}.output")
+        if outcome.not_taken:
+            unknown = outcome.not_taken - step.targets().keys()
+            if unknown:
+                raise ValueError(
+                    f"step '{step.id}' did not take edges that it does not have: {', '.join(sorted(unknown))}"
+                )
         result = self._step_result(step.id, StepStatus.SUCCESS, progress, outcome=outcome)
         self.record("step_finished", step.id, progress.attempt, 0, {"result": result, "outcome": outcome})
-        for make in writes:
-            make()
+        if make_writes is not None:
+            make_writes()
         not_taken = frozenset(self._graph.number[target] for target in outcome.not_taken)
         self._settle(index, result, not_taken)
 
@@ -243,6 +291,7 @@ class Run:
         self._settle(index, result)
 
     def _settle(self, index: int, result: StepResult, not_taken: frozenset[int] = frozenset()) -> None:
+        del self._progress[result.step_id]
         self._note(result)
         for skipped in self._settling.settle(index, result.status, not_taken):
             self._skip(skipped)
@@ -309,10 +358,11 @@ class Run:
         usage, cost = Usage.ZERO, 0.0
         unknown_cost = False
         for each in results.values():
-            usage += each.usage
+            if each.usage is not Usage.ZERO:
+                usage += each.usage
             unknown_cost |= each.cost_usd is None
             cost += each.cost_usd or 0.0
-        status, error = self._status(results)
+        status, error = self._status()
         return RunResult(
             run_id=self.run_id,
             workflow_name=self.workflow.name,
@@ -325,13 +375,18 @@ class Run:
             error=error,
         )
 
-    def _status(self, results: Mapping[str, StepResult]) -> tuple[RunStatus, str | None]:
+    def _status(self) -> tuple[RunStatus, str | None]:
         if self._cancel_reason is not None:
             return RunStatus.TIMEOUT if self._timed_out else RunStatus.CANCELLED, self._cancel_reason
-        for result in results.values():
-            if result.status in (StepStatus.FAILED, StepStatus.TIMEOUT):
-                return RunStatus.FAILED, f"step '{result.step_id}': {result.error}"
+        failed = self._first_failed()
+        if failed is not None:
+            return RunStatus.FAILED, f"step '{failed.step_id}': {failed.error}"
         return RunStatus.SUCCESS, None
+
+    def _first_failed(self) -> StepResult | None:
+        """Of the steps that failed, the first in the document."""
+        results = (self._results.get(step.id) for step in self._graph.steps)
+        return next((each for each in results if each and each.status in (StepStatus.FAILED, StepStatus.TIMEOUT)), None)
 
 
 class _StepsView(Mapping[str, Any]):

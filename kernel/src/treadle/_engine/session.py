@@ -18,9 +18,9 @@ from treadle._settings import build_settings
 from treadle.contracts.events import Observer, RunEvent
 from treadle.contracts.journal import Journal
 from treadle.contracts.offers import LayerOffer, Role
-from treadle.contracts.sources import PriceSource
 from treadle.contracts.provider import Provider, ProviderLayer
 from treadle.contracts.results import RunResult, json_value
+from treadle.contracts.sources import PriceSource
 from treadle.contracts.tool import Tool
 from treadle.messages import Usage
 from treadle.nurseries import open_nursery
@@ -142,7 +142,7 @@ def _layers(host: Host) -> list[ProviderLayer]:
 @asynccontextmanager
 async def open_session(host: Host, journal: Journal | None = None) -> AsyncIterator[Session]:
     """A session for as long as the context lasts. Leaving it waits until everything opened has been closed."""
-    kept = journal or MemoryJournal()
+    kept = MemoryJournal() if journal is None else journal
     try:
         async with open_nursery() as nursery:
             session = Session(nursery, host, kept)

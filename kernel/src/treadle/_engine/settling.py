@@ -43,7 +43,9 @@ class Settling:
     _not_taken: dict[int, frozenset[int]] = field(init=False, default_factory=dict)
     _branch: list[frozenset[int]] = field(init=False)
     _skipped_by: list[frozenset[int]] = field(init=False)
-    _blamed: dict[int, int] = field(init=False, default_factory=dict)
+    _has_routers: bool = field(init=False)
+    _blamed: dict[int, tuple[int, int]] = field(init=False, default_factory=dict)
+    """For a step skipped because of a failure: how many steps away the nearest failed one is, and which."""
     _ready: deque[int] = field(init=False, default_factory=deque)
 
     def __post_init__(self) -> None:
@@ -52,6 +54,7 @@ class Settling:
         self._waiting = [len(waits_for) for waits_for in self.graph.dependencies]
         self._branch = [_NONE] * count
         self._skipped_by = [_NONE] * count
+        self._has_routers = any(self.graph.gates)
         self._ready.extend(index for index, waiting in enumerate(self._waiting) if not waiting)
 
     def next_ready(self) -> int | None:
@@ -66,7 +69,7 @@ class Settling:
         self.status[index] = status
         if not_taken:
             self._not_taken[index] = not_taken
-        if status is StepStatus.SUCCESS:
+        if self._has_routers:
             self._branch[index] = self._branch_of(index)
         pending = [index]
         while pending:
@@ -83,7 +86,7 @@ class Settling:
                     pending.append(dependent)
 
     def _branch_of(self, index: int) -> frozenset[int]:
-        """The routers on whose taken branch a step lies that has succeeded."""
+        """The routers on whose taken branch a step lies that has run."""
         branch = _NONE
         for dependency in self.graph.dependencies[index]:
             if self._branch[dependency] and self._branch[dependency] is not branch:
@@ -93,11 +96,13 @@ class Settling:
 
     def _why_skip(self, index: int) -> str | None:
         graph = self.graph
-        for gate in graph.gates[index]:
-            if index in self._not_taken.get(gate, _NONE):
-                self._skipped_by[index] = frozenset((gate,))
-                return f"'{graph.steps[gate].id}' did not choose it"
+        if graph.gates[index]:
+            refusing = frozenset(gate for gate in graph.gates[index] if index in self._not_taken.get(gate, _NONE))
+            if refusing:
+                self._skipped_by[index] = refusing
+                return f"{self._names(refusing)} did not choose it"
         unexcused: frozenset[int] = _NONE
+        blamed: tuple[int, int] | None = None
         for dependency in graph.dependencies[index]:
             status = self.status[dependency]
             if status is StepStatus.SUCCESS:
@@ -106,15 +111,20 @@ class Settling:
             if routers:
                 unexcused |= routers
             elif not self.pass_over_failures:
-                failed = self._blamed.get(dependency, dependency)
-                self._blamed[index] = failed
-                return f"step '{graph.steps[failed].id}' failed"
+                distance, failed = self._blamed.get(dependency, (0, dependency))
+                if blamed is None or distance + 1 < blamed[0]:
+                    blamed = (distance + 1, failed)
+        if blamed is not None:
+            self._blamed[index] = blamed
+            return f"step '{graph.steps[blamed[1]].id}' failed"
         if unexcused:
             for dependency in graph.dependencies[index]:
                 if self.status[dependency] is StepStatus.SUCCESS:
                     unexcused -= self._branch[dependency]
         if unexcused:
             self._skipped_by[index] = unexcused
-            names = ", ".join(f"'{graph.steps[router].id}'" for router in sorted(unexcused))
-            return f"it follows a branch that {names} did not choose"
+            return f"it follows a branch that {self._names(unexcused)} did not choose"
         return None
+
+    def _names(self, routers: frozenset[int]) -> str:
+        return ", ".join(f"'{self.graph.steps[router].id}'" for router in sorted(routers))

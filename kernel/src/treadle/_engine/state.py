@@ -6,17 +6,18 @@ integer with a bit for each step. Reading a key finds the newest visible version
 is the newest version there is.
 
 Writes of parallel steps to different paths under one key are merged where both are visible; of writes to
-the same path, the one committed last is seen.
+the same path, or to paths that do not go together, the one committed last is seen.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from treadle._language import MISSING, StatePath, assign
+from treadle._language import MISSING, StatePath, assign, look_up
+from treadle._language.values import declared_fields
 from treadle.errors import StateError
 
 __all__ = ["EVERYTHING", "RunState", "StateView", "check_value"]
@@ -56,16 +57,32 @@ def _check(value: Any, place: str) -> None:
         for index, item in enumerate(value):
             if type(item) not in _SCALARS:
                 _check(item, f"{place}[{index}]")
-    elif not hasattr(type(value), "__pydantic_fields__"):
+    elif declared_fields(value) is None:
         raise StateError(
             f"{place}: a value of type {type(value).__name__} cannot be kept in the state",
             hint="give JSON values (text, numbers, booleans, null, lists, mappings) or a pydantic model",
         )
 
 
+def _copied(value: Any) -> Any:
+    """The mappings and lists of a checked value anew; a pydantic instance is its owner's."""
+    if isinstance(value, Mapping):
+        return {key: _copied(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_copied(item) for item in value]
+    return value
+
+
+_DROPPED: Any = object()
+_VALUES_KEPT = 64
+"""How many of a key's latest versions keep the key's whole value. One for each would grow with the square of the
+number of writes; the others are put together again where one is asked for, as by a branch long at rest."""
+
+
 @dataclass(slots=True)
 class _Version:
-    """One write. ``value`` is the whole key's value with the write in it; ``covers`` are the writers it has in it."""
+    """One write: ``leaf`` at ``path``. ``value`` is the whole key's value with the write in it; ``covers`` are the
+    writers it has in it."""
 
     writer: int
     path: StatePath
@@ -76,8 +93,63 @@ class _Version:
 
 @dataclass(slots=True)
 class _Key:
+    """All versions of one key, ``initial`` and those written. ``merged`` is the value last put together, as those see
+    it who see ``merged_for``: readers of a join ask again and again."""
+
+    initial: Any
     writers: int = 0
     versions: list[_Version] = field(default_factory=list)
+    merged_for: int = 0
+    merged: Any = None
+
+    def append(self, version: _Version) -> None:
+        """Keep one more."""
+        self.writers |= 1 << version.writer
+        self.versions.append(version)
+        if len(self.versions) > _VALUES_KEPT:
+            self.versions[-_VALUES_KEPT - 1].value = _DROPPED
+
+    def read(self, visible: int) -> Any:
+        """The value as one sees it who sees those writers, at least one of whom wrote."""
+        newest = next(version for version in reversed(self.versions) if visible >> version.writer & 1)
+        if len(newest.path.parts) == 1:
+            return newest.leaf
+        if newest.covers == visible and newest.value is not _DROPPED:
+            return newest.value
+        if self.merged_for != visible:
+            self.merged = self._merge(self.versions, visible)
+            self.merged_for = visible
+        return self.merged
+
+    def _merge(self, versions: Iterable[_Version], visible: int) -> Any:
+        value = self.initial
+        for position, version in enumerate(versions):
+            if not visible >> version.writer & 1:
+                continue
+            if len(version.path.parts) == 1:
+                value = version.leaf
+                continue
+            try:
+                value = assign(value, version.path, version.leaf)
+            except StateError:
+                value = self._force(value, position)
+        return value
+
+    def _force(self, value: Any, position: int) -> Any:
+        """A write made to another value than its writer saw, through which its path does not lead: a parallel step
+        put a scalar, or a shorter list, in its way. What its writer saw goes there: the later write wins, and no
+        reader fails for it."""
+        version = self.versions[position]
+        seen = version.value
+        if seen is _DROPPED:
+            seen = self._merge(self.versions[: position + 1], version.covers)
+        for length in range(len(version.path.parts) - 1, 1, -1):
+            parts = version.path.parts[:length]
+            try:
+                return assign(value, StatePath(parts), look_up(seen, parts[1:]))
+            except StateError:
+                continue
+        return seen
 
 
 class RunState:
@@ -85,32 +157,40 @@ class RunState:
 
     def __init__(self, initial: Mapping[str, Any]) -> None:
         for key, value in initial.items():
+            if not isinstance(key, str):
+                raise StateError(f"state: a key must be text, not {type(key).__name__} ({key!r})")
             check_value(value, f"state.{key}")
-        self.initial = initial
+        # The run's own: whoever changes a result, or what was given, reaches no other run.
+        self.initial: Mapping[str, Any] = {key: _copied(value) for key, value in initial.items()}
         self._keys: dict[str, _Key] = {}
 
-    def write(self, writer: int, sees: int, path: StatePath, value: Any) -> Callable[[], None]:
-        """Check a write of step ``writer``, which sees ``sees``, and give the function that makes it.
+    def prepare(self, writer: int, sees: int, writes: Iterable[tuple[StatePath, Any]]) -> Callable[[], None]:
+        """Check what step ``writer``, which sees ``sees``, writes, and give the function that writes it.
 
-        In two parts, so that a step's writes are made together or not at all.
+        In two parts, so that a step's writes are made together or not at all. A later one sees the earlier ones.
 
-        :raises StateError: the path cannot be written, or the state cannot hold the value.
+        :raises StateError: a path cannot be written, or the state cannot hold a value.
         """
-        check_value(value, f"state.{path}")
-        root = path.root
-        bit = 1 << writer
-        if len(path.parts) == 1:
-            whole, covers = value, 0
-        else:
-            whole = assign(self.read(root, sees | bit), path, value)
-            covers = self._keys[root].writers & sees if root in self._keys else 0
+        values: dict[str, Any] = {}
+        versions: list[_Version] = []
+        for path, leaf in writes:
+            if type(leaf) not in _SCALARS:
+                check_value(leaf, f"state.{path}")
+            root, value = path.root, leaf
+            if len(path.parts) > 1:
+                value = assign(values[root] if root in values else self.read(root, sees), path, leaf)
+            values[root] = value
+            key = self._keys.get(root)
+            covers = (key.writers & sees if key else 0) | 1 << writer
+            versions.append(_Version(writer, path, leaf, value, covers))
 
         def make() -> None:
-            key = self._keys.get(root)
-            if key is None:
-                key = self._keys[root] = _Key()
-            key.writers |= bit
-            key.versions.append(_Version(writer, path, value, whole, covers | bit))
+            for version in versions:
+                root = version.path.root
+                key = self._keys.get(root)
+                if key is None:
+                    key = self._keys[root] = _Key(self.initial.get(root, MISSING))
+                key.append(version)
 
         return make
 
@@ -120,17 +200,7 @@ class RunState:
         visible = key.writers & sees if key is not None else 0
         if key is None or not visible:
             return self.initial.get(root, MISSING)
-        newest = next(version for version in reversed(key.versions) if visible >> version.writer & 1)
-        if len(newest.path.parts) == 1 or newest.covers == visible:
-            return newest.value
-        return self._merge(key, visible, self.initial.get(root, MISSING))
-
-    def _merge(self, key: _Key, visible: int, value: Any) -> Any:
-        for version in key.versions:
-            if visible >> version.writer & 1:
-                whole = len(version.path.parts) == 1
-                value = version.leaf if whole else assign(value, version.path, version.leaf)
-        return value
+        return key.read(visible)
 
     def names(self, sees: int) -> Iterator[str]:
         """The top-level keys as one sees them: the initial ones, then those written, in order of first write."""
