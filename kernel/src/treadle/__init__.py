@@ -234,7 +234,8 @@ _HOMES = {
     ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-__all__ = sorted(_HOME_OF)  # noqa: PLE0605 - one list of names, above
+# Not in it is `open`, which `from treadle import *` must not put over the built-in one.
+__all__ = sorted(_HOME_OF.keys() - {"open"})  # noqa: PLE0605 - one list of names, above
 
 
 def __getattr__(name: str) -> Any:

@@ -19,7 +19,8 @@ Every hook has the same manners:
 * must not import what it offers, touch the network or read files: the offer says where it lives, and
   that is imported when it is first used;
 * may raise anything: the plugin is then reported as broken, by name and cause, and the others go on;
-* is a plain function; ``async def`` is refused when the plugin is registered.
+* is a plain function without parameters; ``async def``, wrappers, unknown hooks and functions named like a hook
+  that lack the decorator are refused when the plugin is registered.
 
 Two plugins that offer one name for one role are both refused for that name until one is disabled.
 """

@@ -538,7 +538,8 @@ def _adapter(shape: Any) -> TypeAdapter[Any]:
 
 def dump(value: Any) -> Any:
     """A message, part, request, response or usage as plain JSON data."""
-    return _adapter(type(value)).dump_python(value, mode="json")
+    shape: Any = type(value)
+    return _adapter(shape).dump_python(value, mode="json")
 
 
 def load(shape: type[T] | Any, data: Any) -> T:
@@ -546,5 +547,6 @@ def load(shape: type[T] | Any, data: Any) -> T:
 
     :raises ValueError: where the data does not have that shape (pydantic's ValidationError, which is one).
     """
-    loaded: T = _adapter(shape).validate_python(data)
+    wanted: Any = shape
+    loaded: T = _adapter(wanted).validate_python(data)
     return loaded

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from treadle._document.problems import Path, Reporter
-from treadle._suggest import did_you_mean
 from treadle.errors import NotInstalledError, TreadleError
 
 if TYPE_CHECKING:
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from treadle.contracts.config import RunConfig
     from treadle.contracts.step import Step
 
-__all__ = ["check_config", "check_duplicate_ids", "check_steps", "find_cycle"]
+__all__ = ["check_config", "check_dependencies", "check_duplicate_ids", "check_steps", "find_cycles"]
 
 
 def check_duplicate_ids(ids: Mapping[int, str], report: Reporter) -> None:
@@ -24,10 +23,11 @@ def check_duplicate_ids(ids: Mapping[int, str], report: Reporter) -> None:
         if step_id not in first:
             first[step_id] = index
             continue
-        where = f"steps.{first[step_id]}"
-        if report.marks is not None:
-            where = f"line {report.marks.value(('steps', first[step_id], 'id'))[0]}"
-        report.add(("steps", index, "id"), "duplicate-id", f"the id '{step_id}' is taken on {where}", hint="rename one")
+        if report.marks is None:
+            where = f"by step number {first[step_id]}"
+        else:
+            where = f"on line {report.marks.value(('steps', first[step_id], 'id'))[0]}"
+        report.add(("steps", index, "id"), "duplicate-id", f"the id '{step_id}' is taken {where}", hint="rename one")
 
 
 def check_config(config: RunConfig, host: Host, report: Reporter) -> None:
@@ -39,40 +39,54 @@ def check_config(config: RunConfig, host: Host, report: Reporter) -> None:
             report.add(("config", "provider"), "not-installed", error.message, hint=error.hint)
 
 
-def check_steps(steps: Mapping[int, Step], all_ids: Sequence[str], host: Host, report: Reporter) -> None:
-    """Everything that steps say of each other and of what must be installed.
+def check_dependencies(ids: Mapping[int, str], depends_on: Mapping[int, Sequence[str]], report: Reporter) -> None:
+    """Dependencies must be there and may not go round in a circle.
 
-    ``steps`` are those that are well-formed, by their place in the document; ``all_ids`` also has the ids of the
+    Both are by the step's place in the document and hold what is legible, of steps that are wrong elsewhere too.
+    """
+    known = set(ids.values())
+    graph: dict[str, Sequence[str]] = {}
+    place_of: dict[str, int] = {}
+    for index, dependencies in depends_on.items():
+        for position, dependency in enumerate(dependencies):
+            if dependency not in known:
+                path = ("steps", index, "depends_on", position)
+                _unknown_step(dependency, ids.get(index), known, path, report)
+        if index in ids:
+            graph.setdefault(ids[index], dependencies)
+            place_of.setdefault(ids[index], index)
+    for cycle in find_cycles(graph):
+        message = "the step waits for itself"
+        if len(cycle) > 1:
+            shown = [*cycle, cycle[0]] if len(cycle) <= 12 else [*cycle[:10], "...", cycle[0]]
+            message = f"the steps wait for each other: {' -> '.join(shown)}"
+        report.add(("steps", place_of[cycle[0]], "depends_on"), "cycle", message)
+
+
+def check_steps(steps: Mapping[int, Step], ids: Mapping[int, str], host: Host, report: Reporter) -> None:
+    """What steps say of their targets and of what must be installed.
+
+    ``steps`` are those that are well-formed, by their place in the document; ``ids`` also has those of the
     others, so that one mistake is reported once.
     """
-    known = set(all_ids)
+    known = set(ids.values())
     by_id = {step.id: step for step in steps.values()}
     for index, step in steps.items():
         place: Path = ("steps", index)
-        for position, dependency in enumerate(step.depends_on):
-            if dependency not in known:
-                report.add(
-                    (*place, "depends_on", position),
-                    "unknown-step",
-                    f"no step '{dependency}'",
-                    hint=did_you_mean(dependency, known - {step.id}),
-                )
         _check_targets(step, place, known, by_id, report)
         _check_references(step, place, host, report)
-    cycle = find_cycle({step.id: step.depends_on for step in steps.values()})
-    if cycle:
-        index = next(index for index, step in steps.items() if step.id == cycle[0])
-        arrows = " -> ".join([*cycle, cycle[0]]) if len(cycle) <= 12 else f"{' -> '.join(cycle[:10])} -> ... -> {cycle[0]}"
-        report.add(("steps", index, "depends_on"), "cycle", f"the steps wait for each other: {arrows}")
 
 
-def _check_targets(
-    step: Step, place: Path, known: set[str], by_id: Mapping[str, Step], report: Reporter
-) -> None:
+def _unknown_step(name: str, asked_by: str | None, known: set[str], path: Path, report: Reporter) -> None:
+    hint = report.did_you_mean(name, (each for each in known if each != asked_by))
+    report.add(path, "unknown-step", f"no step '{name}'", hint=hint)
+
+
+def _check_targets(step: Step, place: Path, known: set[str], by_id: Mapping[str, Step], report: Reporter) -> None:
     for dotted, target in step.target_fields().items():
         path = (*place, *_path(dotted))
         if target not in known:
-            report.add(path, "unknown-step", f"no step '{target}'", hint=did_you_mean(target, known - {step.id}))
+            _unknown_step(target, step.id, known, path, report)
         elif target in by_id and step.id not in by_id[target].depends_on:
             report.add(
                 path,
@@ -105,8 +119,8 @@ def _path(dotted: str) -> Path:
     return tuple(int(part) if part.isdecimal() else part for part in dotted.split("."))
 
 
-def find_cycle(dependencies: Mapping[str, Sequence[str]]) -> list[str]:
-    """Steps that wait for each other in a circle, in the order of waiting, or an empty list.
+def find_cycles(dependencies: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
+    """Steps that wait for each other in a circle, in the order of waiting; no two circles share a step.
 
     Iterative, as a chain may be longer than Python's stack.
     """
@@ -123,8 +137,9 @@ def find_cycle(dependencies: Mapping[str, Sequence[str]]) -> list[str]:
                 done.add(trail.popitem()[0])
             elif following in trail:
                 way = list(trail)
-                return way[way.index(following) :]
+                yield way[way.index(following) :]
+                done.update(trail)
+                break
             elif following in dependencies and following not in done:
                 trail[following] = None
                 pending.append(iter(dependencies[following]))
-    return []

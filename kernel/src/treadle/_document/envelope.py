@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
@@ -36,19 +36,26 @@ class Envelope(BaseModel):
     steps: list[Any] = Field(min_length=1, description="the steps")
 
 
-def config_model(host: Host, used: Mapping[str, Any]) -> type[RunConfig]:
+def config_model(host: Host, used: Iterable[str], broken: Callable[[str, PluginError], None]) -> type[RunConfig]:
     """The model of a ``config:`` block: the kernel's fields and those that plugins add.
 
-    The type of a plugin's field is imported only where the block uses it.
+    Only a field that the block uses is looked at: its type is imported, and ``broken`` is told where the plugin is
+    at fault. A plugin may not redefine a field of the kernel's.
     """
     fields: dict[str, Any] = {}
     for name, registered in host.registry.all("config_field").items():
+        annotation: Any = Any
+        try:
+            if name in used and name in RunConfig.model_fields:
+                raise PluginError(
+                    f"plugin {registered.owner} redefines this field of the kernel's",
+                    hint=f"disable it with --without {registered.plugin}",
+                )
+            annotation = registered.load() if name in used else Any
+        except PluginError as error:
+            broken(name, error)
         if name in RunConfig.model_fields:
-            raise PluginError(
-                f"plugin '{registered.plugin}' ({registered.distribution}) redefines the config field '{name}'",
-                hint=f"disable it with --without {registered.plugin}",
-            )
-        annotation = registered.load() if name in used else Any
+            continue
         fields[name] = (annotation | None, Field(default=None, description=registered.offer.summary))
     return create_model("RunConfig", __base__=RunConfig, **fields) if fields else RunConfig
 

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
+from pydantic import ConfigDict, ValidationError
 
-from treadle._document.checking import check_config, check_duplicate_ids, check_steps
+from treadle._document.checking import check_config, check_dependencies, check_duplicate_ids, check_steps
+from treadle._document.copying import copied
 from treadle._document.envelope import Envelope, config_model
 from treadle._document.problems import Reporter, shown
-from treadle._document.reading import Marks, decode, read
+from treadle._document.reading import decode, read
 from treadle._document.workflow import Workflow
-from treadle._suggest import close_match, did_you_mean
+from treadle._suggest import close_match
 from treadle.contracts.config import RunConfig
 from treadle.contracts.step import Step
 from treadle.errors import DocumentError, PluginError, Problem, TreadleError
@@ -28,7 +29,7 @@ __all__ = ["build_workflow", "load_workflow", "parse_workflow"]
 class _AnyStep(Step):
     """Stands in for a step whose type is unknown, so that its common fields are checked all the same."""
 
-    model_config = {**Step.model_config, "extra": "ignore"}
+    model_config = ConfigDict(extra="ignore")
 
     async def run(self, ctx: Any) -> Any:
         raise AssertionError("a step of unknown type never runs")
@@ -42,7 +43,7 @@ def load_workflow(path: str | os.PathLike[str], *, host: Host) -> Workflow:
     file = os.fspath(path)
     try:
         raw = FilePath(file).read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: the name holds a NUL
         raise DocumentError([_unreadable(file, error)]) from error
     return parse_workflow(decode(raw, file), host=host, file=file)
 
@@ -52,35 +53,49 @@ def parse_workflow(text: str, *, host: Host, file: str | None = None) -> Workflo
 
     :raises DocumentError: as :func:`load_workflow`.
     """
-    data, marks = read(text, file or "<text>")
-    return _check(data, marks, host=host, file=file or "<text>", source=file)
+    data, marks, problems = read(text, file or "<text>")
+    report = Reporter(file=file or "<text>", marks=marks, data=data)
+    report.add_read(problems)
+    return _check(data, report, host=host, source=file)
 
 
 def build_workflow(data: Mapping[str, Any], *, host: Host) -> Workflow:
-    """Check a workflow given as plain data.
+    """Check a workflow given as plain data, of which a copy is kept.
 
     :raises DocumentError: as :func:`load_workflow`; the problems have paths and no lines.
     """
-    return _check(data, None, host=host, file=None, source=None)
+    report = Reporter(data=data)
+    own = copied(data, report)
+    if report.errors:
+        raise DocumentError(report.problems)
+    return _check(own, report, host=host, source=None)
 
 
-def _unreadable(file: str, error: OSError) -> Problem:
+def _unreadable(file: str, error: OSError | ValueError) -> Problem:
     hint = None
+    if "\n" in file:
+        return Problem(
+            message="this is a text, not the name of a file", code="unreadable", hint="parse_workflow reads it"
+        )
     if isinstance(error, FileNotFoundError):
         folder = FilePath(file).parent
-        names = [each.name for each in folder.iterdir()] if folder.is_dir() else []
+        try:
+            names = [each.name for each in folder.iterdir()]
+        except OSError:  # the folder is missing too, or closed: there is no hint
+            names = []
         match = close_match(FilePath(file).name, names)
         hint = f"did you mean '{folder / match}'?" if match else None
     elif isinstance(error, IsADirectoryError):
         hint = "name a file in it"
-    reason = (error.strerror or str(error)).lower()
-    return Problem(message="no such file" if isinstance(error, FileNotFoundError) else reason, code="unreadable", file=file, hint=hint)
+    reason = str(getattr(error, "strerror", None) or error).lower()
+    message = "no such file" if isinstance(error, FileNotFoundError) else reason
+    return Problem(message=message, code="unreadable", file=file, hint=hint)
 
 
-def _check(data: Any, marks: Marks | None, *, host: Host, file: str | None, source: str | None) -> Workflow:
-    report = Reporter(file=file, marks=marks, data=data)
+def _check(data: Any, report: Reporter, *, host: Host, source: str | None) -> Workflow:
     if not isinstance(data, Mapping):
-        report.add((), "wrong-type", f"a workflow is a mapping with name and steps, not {shown(data)}")
+        hint = "load_workflow reads a file" if isinstance(data, str) and data.endswith((".yaml", ".yml")) else None
+        report.add((), "wrong-type", f"a workflow is a mapping with name and steps, not {shown(data)}", hint=hint)
         raise DocumentError(report.problems)
     envelope = _check_envelope(data, report)
     config = _check_config(data.get("config"), host, report)
@@ -113,22 +128,30 @@ def _check_envelope(data: Mapping[str, Any], report: Reporter) -> Envelope | Non
 def _check_config(block: Any, host: Host, report: Reporter) -> RunConfig | None:
     if not isinstance(block, Mapping):
         return RunConfig() if block is None else None
-    try:
-        model = config_model(host, block)
-    except PluginError as error:
-        report.add(("config",), "plugin", error.message, hint=error.hint)
-        return None
+
+    def broken(name: str, error: PluginError) -> None:
+        report.add(("config", name), "plugin", error.message, hint=error.hint, at_key=True)
+
+    model = config_model(host, block, broken)
     try:
         config = model.model_validate(block)
     except ValidationError as error:
-        report.add_validation(
-            error, ("config",), model, packages=lambda name: host.catalogue.distribution("config_field", name)
-        )
+        report.add_validation(error, ("config",), model, missing=lambda name: _missing_config_field(name, host))
         return None
     if config.sandbox is not None:
         _check_sandbox(config.sandbox, host, report)
     check_config(config, host, report)
     return config
+
+
+def _missing_config_field(name: str, host: Host) -> TreadleError | None:
+    """Why a config field is not there: not installed, broken, or offered twice. None where nobody knows it."""
+    if name in host.registry.names("config_field") or host.catalogue.distribution("config_field", name):
+        try:
+            host.get("config_field", name)
+        except TreadleError as error:
+            return error
+    return None
 
 
 def _check_sandbox(block: Mapping[str, Any], host: Host, report: Reporter) -> None:
@@ -147,22 +170,29 @@ def _check_sandbox(block: Mapping[str, Any], host: Host, report: Reporter) -> No
 def _check_each_step(block: Any, host: Host, report: Reporter) -> dict[int, Step]:
     steps: dict[int, Step] = {}
     ids: dict[int, str] = {}
+    depends_on: dict[int, list[str]] = {}
     for index, data in enumerate(block if isinstance(block, list | tuple) else ()):
         if not isinstance(data, Mapping):
             report.add(("steps", index), "wrong-type", f"a step is a mapping, not {shown(data)}")
             continue
         if isinstance(data.get("id"), str):
             ids[index] = data["id"]
+        waits_for = data.get("depends_on")
+        if isinstance(waits_for, list) and all(isinstance(each, str) for each in waits_for):
+            depends_on[index] = waits_for
         model = _step_type(data, index, host, report)
         try:
             step = model.model_validate(data)
         except ValidationError as error:
             report.add_validation(error, ("steps", index), model)
+        except TreadleError as error:  # a validator of the step's raised one of ours, which pydantic lets pass
+            report.add(("steps", index), "bad-value", error.message, hint=error.hint)
         else:
             if model is not _AnyStep:
                 steps[index] = step
     check_duplicate_ids(ids, report)
-    check_steps(steps, list(ids.values()), host, report)
+    check_dependencies(ids, depends_on, report)
+    check_steps(steps, ids, host, report)
     return steps
 
 
@@ -174,8 +204,11 @@ def _step_type(data: Mapping[str, Any], index: int, host: Host, report: Reporter
     try:
         found = host.load("step_type", name)
     except TreadleError as error:
-        hint = error.hint or did_you_mean(name, host.registry.names("step_type"))
-        report.add(("steps", index, "type"), "unknown-step-type", error.message, hint=hint)
+        report.add(("steps", index, "type"), "unknown-step-type", error.message, hint=error.hint)
         return _AnyStep
-    model: type[Step] = found
-    return model
+    if not (isinstance(found, type) and issubclass(found, Step)):
+        owner = host.get("step_type", name).owner
+        message = f"step type '{name}' of plugin {owner} is not a subclass of Step"
+        report.add(("steps", index, "type"), "plugin", message)
+        return _AnyStep
+    return found

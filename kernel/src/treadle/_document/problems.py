@@ -9,15 +9,24 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from treadle._document.reading import Marks
+from treadle._document.reading import Marks, Place
 from treadle._suggest import did_you_mean
-from treadle.errors import Problem, Severity
+from treadle.errors import Problem, Severity, TreadleError
 
-__all__ = ["Path", "Reporter"]
+__all__ = ["Path", "Reporter", "explain", "shown"]
 
 Path = tuple[str | int, ...]
 
 _SHOWN = 60
+_MOST_HINTS = 100
+"""Close matches are looked for until so many problems are found: a search reads every name there is."""
+
+_COMPILED = {
+    "template": "bad-template",
+    "expression": "bad-expression",
+    "arguments": "bad-arguments",
+    "state_path": "bad-path",
+}
 
 _WORDS: Mapping[str, str] = {
     "string_type": "must be text",
@@ -50,6 +59,17 @@ class Reporter:
     marks: Marks | None = None
     data: Any = None
     problems: list[Problem] = field(default_factory=list)
+    _seen: set[tuple[Place, str]] = field(default_factory=set)
+
+    def add_read(self, problems: Iterable[Problem]) -> None:
+        """Note what the reader found. Its places are settled: nothing further is said of the values there."""
+        for problem in problems:
+            self.problems.append(problem)
+            self._seen.add(((problem.line or 0, problem.column or 0), ""))
+
+    def did_you_mean(self, name: str, known: Iterable[str], *, list_up_to: int = 8) -> str | None:
+        """A hint, unless there are so many problems that none is read."""
+        return did_you_mean(name, known, list_up_to=list_up_to) if len(self.problems) < _MOST_HINTS else None
 
     def add(
         self,
@@ -64,7 +84,11 @@ class Reporter:
         """Note a problem with the value at the path, or with the key that ends it."""
         line = column = None
         if self.marks is not None:
-            line, column = self.marks.key(path) if at_key else self.marks.value(path)
+            line, column = place = self.marks.key(path) if at_key else self.marks.value(path)
+            # A value that stands in several places by aliases is wrong once.
+            if (place, "") in self._seen or (place, message) in self._seen:
+                return
+            self._seen.add((place, message))
         self.problems.append(
             Problem(
                 message=message,
@@ -84,18 +108,17 @@ class Reporter:
         path: Path,
         model: type[BaseModel],
         *,
-        packages: Callable[[str], str | None] = lambda name: None,
+        missing: Callable[[str], TreadleError | None] = lambda name: None,
     ) -> None:
         """Note everything that pydantic found under the path.
 
-        ``packages`` tells which package would bring an unknown top-level field, where one would.
+        ``missing`` tells why an unknown top-level field is not there, where that is known.
         """
         for details in error.errors(include_url=False):
             name = str(details["loc"][-1]) if details["loc"] else ""
-            package = packages(name) if details["type"] == "extra_forbidden" and len(details["loc"]) == 1 else None
-            if package is not None:
-                hint = f"pip install {package}"
-                self.add((*path, name), "not-installed", f"needs {package}", hint=hint, at_key=True)
+            cause = missing(name) if details["type"] == "extra_forbidden" and len(details["loc"]) == 1 else None
+            if cause is not None:
+                self.add((*path, name), "not-installed", cause.message, hint=cause.hint, at_key=True)
             else:
                 self._add_details(details, path, model)
 
@@ -116,11 +139,12 @@ class Reporter:
         if kind == "extra_forbidden" or kind == "unexpected_keyword_argument":
             name = str(details["loc"][-1])
             known = _fields_at(model, details["loc"][:-1])
-            self.add(where, "unknown-field", "unknown field", hint=did_you_mean(name, known, list_up_to=12), at_key=True)
+            hint = self.did_you_mean(name, known, list_up_to=12)
+            self.add(where, "unknown-field", "unknown field", hint=hint, at_key=True)
         elif kind == "missing" or kind == "missing_argument":
             self.add(where, "missing-field", f"the field '{details['loc'][-1]}' is missing")
         else:
-            message, hint = _explain(details)
+            message, hint = explain(details)
             self.add(where, _code(kind), message, hint=hint)
 
     def _dotted(self, path: Path) -> str:
@@ -135,12 +159,13 @@ class Reporter:
 
 
 def _code(kind: str) -> str:
-    if kind in ("template", "expression", "arguments", "state_path"):
-        return f"bad-{kind}"
+    if kind in _COMPILED:
+        return _COMPILED[kind]
     return "wrong-type" if kind in _WORDS else "bad-value"
 
 
-def _explain(details: ErrorDetails) -> tuple[str, str | None]:
+def explain(details: ErrorDetails) -> tuple[str, str | None]:
+    """What pydantic found, as message and hint."""
     kind, value, context = details["type"], details["input"], details.get("ctx", {})
     if kind in _WORDS:
         return f"{_WORDS[kind]}, not {shown(value)}", _type_hint(kind, value)
@@ -151,15 +176,16 @@ def _explain(details: ErrorDetails) -> tuple[str, str | None]:
         return f"{shown(value)} is not allowed here", f"it must match {context.get('pattern')}"
     if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
         bound = next(iter(context.values()), "")
+        bound = int(bound) if isinstance(bound, float) and bound.is_integer() else bound
         words = {"greater_than": "more than", "less_than": "less than"}.get(
             kind, "at least" if kind.startswith("greater") else "at most"
         )
         return f"must be {words} {bound}, not {shown(value)}", None
     if kind in ("value_error", "assertion_error"):
         return details["msg"].partition(", ")[2] or details["msg"], None
-    if kind == "too_short" and context.get("min_length") == 1:
+    if kind in ("too_short", "string_too_short") and context.get("min_length") == 1:
         return "must not be empty", None
-    if kind in ("template", "expression", "arguments", "state_path"):
+    if kind in _COMPILED:
         message, _, hint = details["msg"].partition("; ")
         return message, hint or None
     message = details["msg"]
@@ -171,6 +197,8 @@ def _type_hint(kind: str, value: Any) -> str | None:
         return f'in YAML a value that begins with {{ needs quotes: "{{{next(iter(value))}}}"'
     if kind == "string_type" and isinstance(value, bool | int | float):
         return "put it in quotes"
+    if kind == "dict_type" and value is None:
+        return "write {} or leave it out"
     if kind in ("list_type", "tuple_type") and isinstance(value, str):
         return f"write [{value}]" if len(value) < _SHOWN else "write it as a list"
     return None
@@ -217,7 +245,8 @@ def _fields_at(model: type[BaseModel], loc: Iterable[str | int]) -> list[str]:
             here = _model_in(here)
         if here is None:
             return []
-    return [name for name in getattr(here, "model_fields", {}) if name not in ("type",)] if here else []
+    fields = getattr(here, "model_fields", {})
+    return [each.alias or name for name, each in fields.items() if name != "type"]
 
 
 def _model_in(annotation: Any) -> Any:

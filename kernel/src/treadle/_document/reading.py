@@ -13,7 +13,7 @@ down. It differs from YAML 1.1 where that surprises people:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,10 +21,10 @@ import yaml
 
 from treadle.errors import DocumentError, Problem
 
-__all__ = ["MAX_BYTES", "Marks", "decode", "read"]
+__all__ = ["MAX_BYTES", "MAX_DEPTH", "Marks", "decode", "read"]
 
 MAX_BYTES = 32_000_000
-_MAX_DEPTH = 100
+MAX_DEPTH = 100
 _MAX_NODES = 5_000_000
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -37,6 +37,8 @@ _WORDS = {
 }
 _MAY_BE_NUMBER = frozenset("0123456789+-.")
 _TAG = "tag:yaml.org,2002:"
+_BRACES = 'a value that begins with { or [ needs quotes: "{state.name}"'
+_LINE_BREAK = re.compile("\r\n|[\r\n]")
 _UTF_16 = "it looks like UTF-16; save it as UTF-8"
 
 Place = tuple[int, int]
@@ -94,7 +96,7 @@ def read(text: str, file: str) -> tuple[Any, Marks, list[Problem]]:
     :raises DocumentError: the text is not a single YAML document, or one of the refusals above; the problems
         found before that place are in it.
     """
-    reader = _Reader(file)
+    reader = _Reader(file, _place_of_marks(text))
     try:
         _feed(reader, text, file)
     except DocumentError as error:
@@ -112,7 +114,8 @@ def _feed(reader: _Reader, text: str, file: str) -> None:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        # At the end of a text without a line break libyaml stands on a line that is not there.
+        place = min(reader.place(mark), _place_at_end(text)) if mark else (1, 1)
         message = " ".join(part for part in (error.context, error.problem) if part)
         raise _error(file, place, "yaml-syntax", f"not valid YAML: {message}", _syntax_hint(text, place)) from error
     except yaml.reader.ReaderError as error:
@@ -126,9 +129,27 @@ def _feed(reader: _Reader, text: str, file: str) -> None:
         raise _error(file, place, "encoding", f"{text[error.start]!r} is half a character, a lone surrogate") from error
 
 
+def _place_of_marks(text: str) -> Callable[[Any], Place]:
+    """From the parser's marks to places as editors count them.
+
+    YAML 1.1 also ends a line at NEL, U+2028 and U+2029; editors and YAML 1.2 do not.
+    """
+    if not re.search("[\x85\u2028\u2029]", text):
+        return lambda mark: (mark.line + 1, mark.column + 1)
+    line = start = 0
+    starts = [(0, 0)]  # of each of the parser's lines: line and column
+    for found in re.finditer("\r\n|[\n\r\x85\u2028\u2029]", text):
+        if found[0] in "\r\n":
+            line, start = line + 1, found.end()
+        starts.append((line, found.end() - start))
+    starts.append((line + 1, 0))  # a mark may stand behind the end
+    return lambda mark: (starts[mark.line][0] + 1, starts[mark.line][1] + mark.column + 1)
+
+
 def _place_at_end(before: str) -> Place:
     """The place of what follows the text."""
-    return before.count("\n") + 1, len(before) - before.rfind("\n")
+    lines = _LINE_BREAK.split(before)
+    return len(lines), len(lines[-1]) + 1
 
 
 def _events(loader: Any) -> Iterator[Any]:
@@ -137,10 +158,12 @@ def _events(loader: Any) -> Iterator[Any]:
 
 
 def _syntax_hint(text: str, place: Place) -> str | None:
-    lines = text.splitlines()
+    lines = _LINE_BREAK.split(text)
     line = lines[place[0] - 1] if place[0] <= len(lines) else ""
     if "\t" in line[: len(line) - len(line.lstrip())]:
         return "indent with spaces; YAML does not allow tabs"
+    if re.match(r"\s*(- +)*[\w-]+:\s+[{\[].*[}\]]\s*[^\s,}\]]", line):
+        return _BRACES
     if re.match(r"\s*(- +)*[\w-]+:\s+[^\"'|>{\[].*:(\s|$)", line):
         return "put the value in quotes, or use a block with |, as it has a colon in it"
     return None
@@ -166,8 +189,9 @@ class _Frame:
 
 
 class _Reader:
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, place: Callable[[Any], Place]) -> None:
         self._file = file
+        self.place = place
         self._frames: list[_Frame] = []
         self._anchors: dict[str, tuple[Any, Marks | Place, int] | None] = {}
         self._root: tuple[Any, Marks | Place] | None = None
@@ -184,7 +208,7 @@ class _Reader:
         for event in events:
             kind = type(event)
             if kind is yaml.ScalarEvent:
-                place = (event.start_mark.line + 1, event.start_mark.column + 1)
+                place = self.place(event.start_mark)
                 value = event.value if self._wants_key() else self._scalar(event, place)
                 if event.anchor:
                     self._anchors[event.anchor] = (value, place, 1)
@@ -200,7 +224,7 @@ class _Reader:
             elif kind is yaml.DocumentStartEvent:
                 self._documents += 1
                 if self._documents > 1:
-                    place = (event.start_mark.line + 1, event.start_mark.column + 1)
+                    place = self.place(event.start_mark)
                     raise _error(self._file, place, "yaml-syntax", "a second document begins; a file holds one")
 
     def _wants_key(self) -> bool:
@@ -212,11 +236,13 @@ class _Reader:
         )
 
     def _open(self, value: Any, event: Any) -> None:
-        place = (event.start_mark.line + 1, event.start_mark.column + 1)
-        if len(self._frames) >= _MAX_DEPTH:
-            raise _error(self._file, place, "too-deep", f"nested more than {_MAX_DEPTH} levels deep")
+        place = self.place(event.start_mark)
+        if len(self._frames) >= MAX_DEPTH:
+            raise _error(self._file, place, "too-deep", f"nested more than {MAX_DEPTH} levels deep")
         if self._wants_key():
-            raise _error(self._file, place, "bad-key", "a key must be text, not a list or a mapping", _braces_hint(event))
+            raise _error(
+                self._file, place, "bad-key", "a key must be text, not a list or a mapping", _braces_hint(event)
+            )
         if event.tag and event.tag not in (f"{_TAG}map", f"{_TAG}seq"):
             self._problem(place, "unknown-tag", f"unknown tag {event.tag}", "write plain YAML")
         if event.anchor:
@@ -226,15 +252,16 @@ class _Reader:
     def _close(self) -> None:
         frame = self._frames.pop()
         for merged, marks in frame.merges:
-            for key in merged.keys() - frame.value.keys():
-                frame.value[key] = merged[key]
-                frame.marks.keys[key], frame.marks.children[key] = marks.keys[key], marks.children[key]
+            for key, item in merged.items():
+                if key not in frame.value:
+                    frame.value[key] = item
+                    frame.marks.keys[key], frame.marks.children[key] = marks.keys[key], marks.children[key]
         if frame.anchor:
             self._anchors[frame.anchor] = (frame.value, frame.marks, frame.nodes)
         self._take(frame.value, frame.marks, frame.nodes, None)
 
     def _alias(self, event: Any) -> None:
-        place = (event.start_mark.line + 1, event.start_mark.column + 1)
+        place = self.place(event.start_mark)
         if event.anchor not in self._anchors:
             raise _error(self._file, place, "unknown-alias", f"no anchor &{event.anchor} before this alias")
         target = self._anchors[event.anchor]
@@ -271,7 +298,9 @@ class _Reader:
             self._problem(place, "bad-key", f"a key must be text, and {key or 'an empty one'} is not", hint)
         if key in frame.marks.keys:
             line = frame.marks.keys[key][0]
-            self._problem(place, "duplicate-key", f"the key '{key}' already stands on line {line}", "remove one of them")
+            self._problem(
+                place, "duplicate-key", f"the key '{key}' already stands on line {line}", "remove one of them"
+            )
         frame.key, frame.key_place, frame.expects_key = key, place, False
         frame.merging = key == "<<" and event is not None and bool(event.implicit[0])
 
@@ -281,24 +310,30 @@ class _Reader:
         frame.expects_key = True
         frame.marks.keys[key] = frame.key_place
         if frame.merging:
-            parts = zip(value, marks.children.values(), strict=True) if type(value) is list else [(value, marks)]
-            for merged, merged_marks in parts:
-                if isinstance(merged, dict) and isinstance(merged_marks, Marks):
-                    frame.merges.append((merged, merged_marks))
-                else:
-                    self._problem(place, "bad-merge", "<< merges mappings only")
-                    break
+            self._take_merge(frame, value, marks, place)
             return
         frame.marks.children[key] = marks
         frame.value[key] = value
+
+    def _take_merge(self, frame: _Frame, value: Any, marks: Marks | Place, place: Place) -> None:
+        for merged in value if type(value) is list else [value]:
+            if not isinstance(merged, dict):
+                self._problem(place, "bad-merge", "<< merges mappings only")
+                return
+        of_list = type(value) is list and isinstance(marks, Marks)
+        parts = marks.children.values() if of_list and isinstance(marks, Marks) else [marks]
+        values = value if of_list else [value]
+        frame.merges.extend(
+            (merged, place) for merged, place in zip(values, parts, strict=True) if isinstance(place, Marks)
+        )
 
     def _scalar(self, event: Any, place: Place) -> Any:
         text: str = event.value
         tag: str | None = event.tag
         try:
-            if tag is None or tag == "!":
+            if tag is None:
                 return _resolve(text) if event.implicit[0] else text
-            if tag == f"{_TAG}str":
+            if tag in ("!", f"{_TAG}str"):
                 return text
             if tag in (f"{_TAG}int", f"{_TAG}float", f"{_TAG}bool", f"{_TAG}null"):
                 return _resolve(text)
@@ -311,7 +346,7 @@ class _Reader:
 
 def _braces_hint(event: Any) -> str | None:
     if event.flow_style:
-        return 'a value that begins with { or [ needs quotes: "{state.name}"'
+        return _BRACES
     return None
 
 

@@ -9,15 +9,20 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from treadle._suggest import did_you_mean
 from treadle.contracts.config import RunConfig
 from treadle.contracts.results import json_value
 from treadle.contracts.step import Step
-from treadle.errors import ConfigurationError, Problem
+from treadle.errors import ConfigurationError, PluginError, Problem
 
 if TYPE_CHECKING:
     from treadle._plugins import Host
 
 __all__ = ["Workflow"]
+
+
+def _raise(field_name: str, error: PluginError) -> None:
+    raise ConfigurationError(f"config.{field_name}: {error.message}", hint=error.hint) from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,17 +55,26 @@ class Workflow:
     def with_config(self, **overrides: Any) -> Workflow:
         """The same workflow under another config; None leaves a value as it is.
 
-        :raises ConfigurationError: an override is not a valid value.
+        :raises ConfigurationError: an override is not a valid value, or no field of the config.
         """
         changes = {name: value for name, value in overrides.items() if value is not None}
         if not changes:
             return self
         from pydantic import ValidationError
 
-        model = type(self.config)
+        from treadle._document.envelope import config_model
+        from treadle._document.problems import explain
+
+        values = {**self.config.model_dump(exclude_unset=True), **changes}
+        model = config_model(self.host, values, _raise)
         try:
-            config = model.model_validate({**self.config.model_dump(exclude_unset=True), **changes})
+            config = model.model_validate(values)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            raise ConfigurationError(f"config.{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+            place = ".".join(["config", *map(str, first["loc"])])
+            if first["type"] == "extra_forbidden":
+                hint = did_you_mean(str(first["loc"][-1]), model.model_fields, list_up_to=0)
+                raise ConfigurationError(f"{place}: unknown field", hint=hint) from error
+            message, hint = explain(first)
+            raise ConfigurationError(f"{place}: {message}", hint=hint) from error
         return replace(self, config=config)

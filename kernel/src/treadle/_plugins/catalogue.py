@@ -41,8 +41,11 @@ class Catalogue:
         """Read every catalogue that is installed. One that cannot be read counts as absent: it only serves hints."""
         merged: dict[str, dict[str, str]] = {}
         for point in list_entry_points(CATALOGUES):
-            for role, names in _read(point.value).items():
-                merged.setdefault(role, {}).update({name: entry["dist"] for name, entry in names.items()})
+            try:
+                for role, names in _read(point.value).items():
+                    merged.setdefault(role, {}).update({name: str(entry["dist"]) for name, entry in names.items()})
+            except (OSError, ValueError, TypeError, LookupError, AttributeError):
+                continue
         return cls(merged)
 
 

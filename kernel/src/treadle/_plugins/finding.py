@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -24,7 +25,7 @@ class Distribution:
     version: str = "unknown"
 
     def __str__(self) -> str:
-        return f"{self.name} {self.version}"
+        return "distribution unknown" if self == Distribution() else f"{self.name} {self.version}"
 
 
 def list_entry_points(group: str) -> Sequence[EntryPoint]:
@@ -36,7 +37,7 @@ def list_entry_points(group: str) -> Sequence[EntryPoint]:
 def load_entry_point(point: EntryPoint) -> Any:
     """Import what the entry point names.
 
-    :raises Exception: whatever the import raises, ``SystemExit`` included: one plugin must not end the host.
+    :raises BaseException: whatever the import raises, ``SystemExit`` included.
     """
     failures: list[BaseException] = []
     manager: NamedExtensionManager[Any] = NamedExtensionManager(
@@ -55,11 +56,19 @@ def load_entry_point(point: EntryPoint) -> Any:
 def _owners(group: str) -> dict[tuple[str, str], Distribution]:
     # Entry points that come from stevedore's cache have lost their distribution.
     return {
-        (point.name, point.value): Distribution(found.metadata["Name"], found.version)
+        (point.name, point.value): owner
         for found in distributions()
-        for point in found.entry_points
-        if point.group == group
+        if (points := [point for point in found.entry_points if point.group == group])
+        for owner in [_named(found)]
+        for point in points
     }
+
+
+def _named(found: importlib.metadata.Distribution) -> Distribution:
+    try:
+        return Distribution(found.metadata["Name"] or "unknown", found.version or "unknown")
+    except Exception:  # what a half-removed distribution raises differs by Python version
+        return Distribution()
 
 
 def distribution_of(point: EntryPoint) -> Distribution:

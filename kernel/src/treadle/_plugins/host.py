@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -15,15 +16,20 @@ import pluggy
 
 from treadle._plugins.catalogue import Catalogue
 from treadle._plugins.finding import PLUGINS, Distribution, distribution_of, list_entry_points, load_entry_point
-from treadle._plugins.registry import ROLES, Registered, Registry, hook_of
+from treadle._plugins.registry import ROLES, Registered, Registry, cause_of, hook_of
 from treadle._suggest import close_match, did_you_mean
-from treadle.contracts.offers import Offer, Role
+from treadle.contracts.offers import ConfigOffer, LayerOffer, Offer, ProviderOffer, Role
 from treadle.errors import NotInstalledError, PluginError, TreadleError
 from treadle.hookspecs import PROJECT, TreadleHooks
 
 __all__ = ["Host", "PluginReport", "PluginState"]
 
 _HOOKS = {hook_of(role): role for role in ROLES}
+_OFFER_TYPES: Mapping[Role, type[Offer]] = {
+    "provider": ProviderOffer,
+    "provider_layer": LayerOffer,
+    "config_field": ConfigOffer,
+}
 
 
 class PluginState(StrEnum):
@@ -50,6 +56,11 @@ class PluginReport:
     def distribution(self) -> Distribution:
         """Whose it is."""
         return distribution_of(self.point) if self.point else Distribution()
+
+    @property
+    def owner(self) -> str:
+        """The plugin and whose it is, for messages: ``plugin 'acme' (acme-treadle 0.9)``."""
+        return f"plugin '{self.name}' ({self.distribution})" if self.point else f"plugin '{self.name}'"
 
 
 class Host:
@@ -90,7 +101,7 @@ class Host:
         """
         host = cls()
         for name, plugin in plugins.items():
-            report = PluginReport(name, type(plugin).__name__, PluginState.LOADED)
+            report = PluginReport(name, getattr(plugin, "__name__", type(plugin).__name__), PluginState.LOADED)
             host.reports.append(report)
             host._register(plugin, report)
             if report.error:
@@ -150,15 +161,29 @@ class Host:
         installed = self.registry.names(role)
         match = close_match(name, [*installed, *self.catalogue.names(role)])
         if match is None:
-            return NotInstalledError(f"no {what} '{name}'", hint=did_you_mean(name, installed))
+            return NotInstalledError(f"no {what} '{name}'", hint=self._who_may(installed))
         registered = self.registry.all(role).get(match)
-        whose = registered.distribution if registered else self.catalogue.distribution(role, match)
-        return NotInstalledError(f"no {what} '{name}'", hint=f"did you mean '{match}' ({whose})?")
+        whose: object = self.catalogue.distribution(role, match)
+        if registered is not None:
+            whose = registered.distribution if registered.point else None
+        return NotInstalledError(
+            f"no {what} '{name}'", hint=f"did you mean '{match}' ({whose})?" if whose else f"did you mean '{match}'?"
+        )
+
+    def _who_may(self, installed: list[str]) -> str | None:
+        """A hint about a name that nobody knows: a plugin that is out of order may be the one that offers it."""
+        for report in self.reports:
+            if report.error is not None:
+                return f"it may be offered by {report.owner}, which is broken: see treadle plugins"
+            if report.state is PluginState.DISABLED:
+                return f"it may be offered by {report.owner}, which is disabled: leave out --without {report.name}"
+        return did_you_mean("", installed)
 
     def _broken_of(self, distribution: str) -> TreadleError | None:
         for report in self.reports:
-            if report.state is not PluginState.LOADED and report.distribution.name == distribution:
-                return report.error or PluginError(f"plugin '{report.name}' is disabled", hint="leave out --without")
+            if report.state is PluginState.LOADED or _normal(report.distribution.name) != _normal(distribution):
+                continue
+            return report.error or PluginError(f"{report.owner} is disabled", hint=f"leave out --without {report.name}")
         return None
 
     # --- loading --------------------------------------------------------------------------------------
@@ -175,8 +200,10 @@ class Host:
         started = time.perf_counter()
         try:
             plugin = load_entry_point(point)
-        except (Exception, SystemExit) as error:  # a plugin that calls sys.exit() on import must not end the host
-            self._break(report, f"{type(error).__name__}: {error}", cause=error)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # sys.exit() and the panics of extensions must not end the host
+            self._break(report, cause_of(error), cause=error)
             return
         finally:
             report.load_seconds = time.perf_counter() - started
@@ -184,10 +211,9 @@ class Host:
 
     def _break(self, report: PluginReport, cause_text: str, *, cause: BaseException | None = None) -> None:
         report.state = PluginState.BROKEN
-        whose = f" ({report.distribution})" if report.point else ""
         report.error = PluginError(
-            f"plugin '{report.name}'{whose} could not be loaded from {report.source}: {cause_text}",
-            hint=f"disable it with --without {report.name}, or upgrade it",
+            f"{report.owner} could not be loaded from {report.source}: {cause_text}",
+            hint=f"disable it with --without {report.name}, or upgrade it" if report.point else None,
         )
         report.error.__cause__ = cause
         report.offers.clear()
@@ -195,13 +221,18 @@ class Host:
     def _register(self, plugin: object, report: PluginReport) -> None:
         try:
             _check_hooks(plugin)
+            twin = self._manager.get_name(plugin)
+            if twin is not None:
+                raise PluginError(f"it is the same object as plugin '{twin}'")
             self._manager.register(plugin, report.name)
             self._collect(plugin, report)
-        except (Exception, SystemExit) as error:
-            if self._manager.is_registered(plugin):
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if self._manager.get_plugin(report.name) is plugin:
                 self._manager.unregister(plugin)
-            text = str(error) if isinstance(error, PluginError | pluggy.PluginValidationError) else None
-            self._break(report, text or f"{type(error).__name__}: {error}", cause=error)
+            ours = isinstance(error, PluginError)
+            self._break(report, str(error) if ours else cause_of(error), cause=None if ours else error)
             return
         for registered in report.offers:
             self.registry.add(registered)
@@ -210,26 +241,50 @@ class Host:
         others = [each for each in self._manager.get_plugins() if each is not plugin]
         for caller in self._manager.get_hookcallers(plugin) or ():
             role = _HOOKS[caller.name]
-            # pluggy's way to know whose an answer is: the same call with everyone else left out.
-            for offers in self._manager.subset_hook_caller(caller.name, others)():
+            # pluggy's way to know whose an answer is: the same call with everyone else left out. It drops None.
+            for offers in self._manager.subset_hook_caller(caller.name, others)() or [None]:
                 if not isinstance(offers, Mapping):
-                    raise PluginError(f"{caller.name} must return a mapping of offers, not {type(offers).__name__}")
+                    kind = "None" if offers is None else type(offers).__name__
+                    raise PluginError(f"{caller.name} must return a mapping of offers, not {kind}")
                 for name, offer in offers.items():
-                    if not isinstance(offer, Offer):
-                        raise PluginError(f"{caller.name} must return offers; '{name}' is {type(offer).__name__}")
+                    _check_offer(caller.name, role, name, offer)
                     report.offers.append(Registered(role, name, offer, report.name, report.point))
 
 
+def _check_offer(hook: str, role: Role, name: object, offer: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise PluginError(f"{hook} must return offers by name; {name!r} is no name")
+    wanted = _OFFER_TYPES.get(role, Offer)
+    if not isinstance(offer, wanted):
+        raise PluginError(f"{hook} must return {wanted.__name__} objects; '{name}' is {type(offer).__name__}")
+
+
 def _check_hooks(plugin: object) -> None:
-    """Refuse what pluggy would register without a word: unknown hooks and async ones."""
+    """Refuse what pluggy would pass over in silence, or refuse in words of its own."""
     for name in dir(plugin):
-        if not name.startswith(f"{PROJECT}_"):
+        implementation = getattr(plugin, name, None)
+        if not inspect.isroutine(implementation):
             continue
-        implementation = getattr(plugin, name)
-        if not hasattr(implementation, f"{PROJECT}_impl"):
+        options = getattr(implementation, f"{PROJECT}_impl", None)
+        if not isinstance(options, dict):
+            if name in _HOOKS:
+                raise PluginError(f"'{name}' is not marked as a hook; put @hookimpl above it")
             continue
-        if name not in _HOOKS:
-            raise PluginError(f"unknown hook '{name}'; {did_you_mean(name, _HOOKS, list_up_to=0) or 'see treadle.hookspecs'}")
+        hook = options.get("specname") or name
+        if hook not in _HOOKS:
+            hint = did_you_mean(hook, _HOOKS, list_up_to=0) or "see treadle.hookspecs"
+            raise PluginError(f"unknown hook '{hook}'; {hint}")
         if inspect.iscoroutinefunction(implementation) or inspect.isasyncgenfunction(implementation):
             raise PluginError(f"hook '{name}' is async; hooks are plain functions")
+        if options.get("wrapper") or options.get("hookwrapper"):
+            raise PluginError(f"hook '{name}' is a wrapper; a plugin speaks for itself only")
+        asked = [
+            each.name for each in inspect.signature(implementation).parameters.values() if each.default is each.empty
+        ]
+        if asked:
+            raise PluginError(f"hook '{name}' takes no arguments, and this one asks for '{asked[0]}'")
 
+
+def _normal(name: str) -> str:
+    """A distribution's name as the packaging specifications normalize it."""
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -11,7 +11,7 @@ from treadle._plugins.finding import Distribution, distribution_of
 from treadle.contracts.offers import Offer, Role
 from treadle.errors import PluginError
 
-__all__ = ["ROLES", "Registered", "Registry", "hook_of"]
+__all__ = ["ROLES", "Registered", "Registry", "cause_of", "hook_of"]
 
 ROLES: tuple[Role, ...] = get_args(Role)
 
@@ -20,6 +20,11 @@ def hook_of(role: Role) -> str:
     """The hook that collects offers for the role."""
     plural = f"{role[:-1]}ies" if role.endswith("y") else f"{role}es" if role.endswith("x") else f"{role}s"
     return f"treadle_{plural}"
+
+
+def cause_of(error: BaseException) -> str:
+    """An exception of foreign code in a message."""
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,11 @@ class Registered:
         """Whose it is. Looked up when asked for: listing what is installed need not read every package's metadata."""
         return distribution_of(self.point) if self.point else Distribution()
 
+    @property
+    def owner(self) -> str:
+        """Whose it is, for messages: ``'acme' (acme-treadle 0.9)``."""
+        return f"'{self.plugin}' ({self.distribution})" if self.point else f"'{self.plugin}'"
+
     def load(self) -> Any:
         """The object offered.
 
@@ -44,10 +54,12 @@ class Registered:
         """
         try:
             return self.offer.load()
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # SystemExit too, and the panics of extensions that derive from neither
             raise PluginError(
-                f"{self.role.replace('_', ' ')} '{self.name}' of plugin '{self.plugin}' ({self.distribution}) "
-                f"could not be loaded from {self.offer.target}: {type(error).__name__}: {error}",
+                f"{self.role.replace('_', ' ')} '{self.name}' of plugin {self.owner} "
+                f"could not be loaded from {self.offer.target}: {cause_of(error)}",
                 hint=f"disable it with --without {self.plugin}, or upgrade it",
             ) from error
 
@@ -73,7 +85,7 @@ class Registry:
         if len(found) > 1:
             raise PluginError(
                 f"{role.replace('_', ' ')} '{name}' is offered by "
-                + " and by ".join(f"plugin '{each.plugin}' ({each.distribution})" for each in found),
+                + " and by ".join(f"plugin {each.owner}" for each in found),
                 hint=f"disable one with --without {found[-1].plugin}",
             )
         return found[0]

