@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import treadle as treadle_api
+
 from e2e.command import ROOT, statuses, treadle
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
@@ -40,12 +41,14 @@ async def test_the_broken_example_gets_one_located_message_for_each_mistake() ->
     assert done.returncode == 2
     assert done.stdout == ""
     lines = [line for line in done.stderr.splitlines() if line.startswith("examples/broken.yaml:")]
+    *lines, count = lines
+    assert count == "examples/broken.yaml: 10 errors, 1 warning"
     places = [re.match(r"examples/broken\.yaml:(\d+):(\d+): ", line) for line in lines]
     assert all(places), lines
     numbers = [int(place[1]) for place in places if place]
     assert numbers == sorted(numbers), "in the order of the file"
     assert "\n".join(lines[:2]) + "\n" == MISTAKES
-    wanted = {4, 5, 8, 9, 11, 12, 14, 17, 18, 23, 24}
+    wanted = {4, 5, 9, 10, 12, 13, 15, 18, 19, 24, 25}
     assert set(numbers) == wanted, done.stderr
 
 
@@ -79,7 +82,7 @@ def test_the_readmes_workflow_is_the_example() -> None:
 def test_the_readmes_program_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     (block,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     monkeypatch.chdir(ROOT)
-    exec(compile(block, "README.md", "exec"), {})
+    exec(compile(block, "README.md", "exec"), {})  # noqa: S102 - our own README
     assert capsys.readouterr().out == "success Mock response 0.0\n"
     assert treadle_api.load_workflow("examples/first.yaml").name == "first"
 
@@ -87,7 +90,11 @@ def test_the_readmes_program_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 def test_the_readmes_table_lists_every_package_with_its_own_description() -> None:
     rows = dict(re.findall(r"^\| `(treadle-[\w-]+|treadle)` \| (.+) \|$", README, flags=re.MULTILINE))
     projects = {}
-    for file in [*ROOT.glob("kernel/pyproject.toml"), *ROOT.glob("cli/pyproject.toml"), *ROOT.glob("plugins/[!_]*/pyproject.toml")]:
+    for file in [
+        *ROOT.glob("kernel/pyproject.toml"),
+        *ROOT.glob("cli/pyproject.toml"),
+        *ROOT.glob("plugins/[!_]*/pyproject.toml"),
+    ]:
         project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
         projects[project["name"]] = project["description"]
     assert rows == projects

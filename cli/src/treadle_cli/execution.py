@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ class Display:
 
     :param live: whether the steps are drawn on the terminal.
     :param shows_text: whether replies are written to stdout as they arrive.
+    :param debugging: whether a failed step is shown with its traceback.
     """
 
     stdout: Channel
@@ -37,6 +39,7 @@ class Display:
     quiet: bool
     live: bool
     shows_text: bool
+    debugging: bool = False
 
 
 @dataclass(slots=True)
@@ -128,6 +131,10 @@ def _print_result(workflow: Workflow, result: RunResult, display: Display, execu
         values = written(workflow, result, text.wrote) if text else written(workflow, result)
         shown = result_text(values)
         stdout.write(space + shown + space if shown else "")
+    if display.debugging:
+        for each in result.step_results.values():
+            if each.exception is not None:
+                display.stderr.write("".join(traceback.format_exception(each.exception)))
     for line in failure_lines(result):
         stderr.line(line)
     if not display.quiet:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 import treadle
-from treadle_cli.options import debug_option, host_without, without_option
+from treadle_cli.options import debug_option, host_without, is_debugging, without_option
 from treadle_cli.output import Channel, err, out
 
 __all__ = ["run"]
@@ -71,9 +71,8 @@ def run(
     given = state_args.read_state_file(state_file) if state_file is not None else {}
     parsed = [state_args.parse_assignment(text) for text in assignments]
     host = host_without(without)
-    workflow = treadle.load_workflow(file, host=host).with_config(provider=provider, model=model, stream=stream)
-    if provider is not None:
-        host.get("provider", provider)
+    given_config = {"provider": provider, "model": model, "stream": stream}
+    workflow = treadle.load_workflow(file, host=host, config=given_config)
     state = state_args.initial_state(workflow.state, given, parsed)
     if not quiet:
         for error in host.problems():
@@ -89,7 +88,15 @@ def run(
 
     shows_text = workflow.config.stream and not as_json
     live = not quiet and not shows_text and can_show_live(stderr)
-    display = Display(stdout=out(), stderr=stderr, as_json=as_json, quiet=quiet, live=live, shows_text=shows_text)
+    display = Display(
+        stdout=out(),
+        stderr=stderr,
+        as_json=as_json,
+        quiet=quiet,
+        live=live,
+        shows_text=shows_text,
+        debugging=is_debugging(ctx),
+    )
     ctx.exit(execute_and_print(workflow, state, display))
 
 

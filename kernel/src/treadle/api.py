@@ -27,23 +27,29 @@ def default_host() -> Host:
     return Host.discover()
 
 
-def load_workflow(path: str | os.PathLike[str], *, host: Host | None = None) -> Workflow:
+def load_workflow(
+    path: str | os.PathLike[str], *, host: Host | None = None, config: Mapping[str, Any] | None = None
+) -> Workflow:
     """Read and check a workflow file.
 
     :param host: the plugins to use; everything installed without it.
+    :param config: values that win over the document's own ``config:``; None leaves a value as it is.
+    :raises ConfigurationError: one of those values is not valid.
     :raises DocumentError: with every problem found, each with its place.
     """
-    return _document.load_workflow(path, host=host or default_host())
+    return _document.load_workflow(path, host=host or default_host(), config=config)
 
 
-def parse_workflow(text: str, *, host: Host | None = None) -> Workflow:
+def parse_workflow(text: str, *, host: Host | None = None, config: Mapping[str, Any] | None = None) -> Workflow:
     """Read and check the text of a workflow; see :func:`load_workflow`."""
-    return _document.parse_workflow(text, host=host or default_host())
+    return _document.parse_workflow(text, host=host or default_host(), config=config)
 
 
-def build_workflow(data: Mapping[str, Any], *, host: Host | None = None) -> Workflow:
+def build_workflow(
+    data: Mapping[str, Any], *, host: Host | None = None, config: Mapping[str, Any] | None = None
+) -> Workflow:
     """Check a workflow given as plain data; see :func:`load_workflow`."""
-    return _document.build_workflow(data, host=host or default_host())
+    return _document.build_workflow(data, host=host or default_host(), config=config)
 
 
 def open(*, host: Host | None = None, journal: Journal | None = None) -> AbstractAsyncContextManager[Session]:

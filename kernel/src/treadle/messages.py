@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -66,18 +66,23 @@ __all__ = [
     "load",
 ]
 
-# Read by pydantic when it validates these dataclasses: bytes travel as base64, a misspelt key is an error.
-_JSON = {"ser_json_bytes": "base64", "val_json_bytes": "base64", "extra": "forbid"}
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+def _value(cls: type[T]) -> type[T]:
+    """A frozen dataclass that is built with keywords; in JSON, bytes are base64 and a misspelt key is an error."""
+    cls.__pydantic_config__ = {"ser_json_bytes": "base64", "val_json_bytes": "base64", "extra": "forbid"}  # type: ignore[attr-defined]  # read by pydantic
+    return dataclass(frozen=True, slots=True, kw_only=True)(cls)
 
 
 # --- parts ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class Citation:
     """Where a span of text comes from. ``start`` and ``end`` are character offsets into the part's text."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _JSON
     url: str | None = None
     title: str | None = None
     cited_text: str | None = None
@@ -85,7 +90,7 @@ class Citation:
     end: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class TextPart:
     """Plain text.
 
@@ -93,21 +98,19 @@ class TextPart:
     byte, under the provider's API name (``{"anthropic": {...}}``); no other provider sees it.
     """
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _JSON
     kind: Literal["text"] = "text"
     text: str
     citations: tuple[Citation, ...] = ()
     provider_data: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class MediaPart:
     """An image, PDF or audio: its bytes, or a URL that the provider fetches itself (exactly one of them).
 
     ``media_type`` is a MIME type without parameters (RFC 6838), e.g. ``image/png``; None only beside a URL.
     """
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _JSON
     kind: Literal["media"] = "media"
     type: Literal["image", "pdf", "audio"]
     media_type: str | None = None
@@ -122,17 +125,16 @@ class MediaPart:
             raise ValueError("a media part with data needs its media_type")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class ReasoningPart:
     """What the model thought. ``text`` may be empty where the vendor sends an encrypted block only."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _JSON
     kind: Literal["reasoning"] = "reasoning"
     text: str = ""
     provider_data: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class ToolCallPart:
     """A model asks for a tool.
 
@@ -140,7 +142,6 @@ class ToolCallPart:
     ``parse_error`` says why, and the tool does not run.
     """
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _JSON
     kind: Literal["tool_call"] = "tool_call"
     call_id: str
     tool_name: str
@@ -154,11 +155,10 @@ class ToolCallPart:
             raise ValueError("a tool call has either arguments or a parse_error")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class ToolResultPart:
     """What a tool gave back to the model; ``media`` rides along where the provider takes it."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _JSON
     kind: Literal["tool_result"] = "tool_result"
     call_id: str
     tool_name: str
@@ -167,20 +167,18 @@ class ToolResultPart:
     media: tuple[MediaPart, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class Source:
     """A page that a hosted tool read."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _JSON
     url: str
     title: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class HostedToolPart:
     """A tool that the provider ran itself, such as web search."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _JSON
     kind: Literal["hosted_tool"] = "hosted_tool"
     tool: str
     call_id: str | None = field(default=None, compare=False)
@@ -198,20 +196,18 @@ Part = UserPart | AssistantPart | ToolResultPart
 # --- messages ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class SystemMessage:
     """Instructions to the model."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _JSON
     role: Literal["system"] = "system"
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class UserMessage:
     """A user's turn. ``name`` tells speakers apart where there are several."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _JSON
     role: Literal["user"] = "user"
     parts: tuple[UserPart, ...]
     name: str | None = None
@@ -227,7 +223,7 @@ class UserMessage:
         return _text(self.parts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class AssistantMessage:
     """A model's turn.
 
@@ -235,7 +231,6 @@ class AssistantMessage:
     byte for byte; another provider builds the turn from ``parts``.
     """
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _JSON
     role: Literal["assistant"] = "assistant"
     parts: tuple[AssistantPart, ...]
     name: str | None = None
@@ -262,11 +257,10 @@ class AssistantMessage:
         return tuple(part for part in self.parts if isinstance(part, ToolCallPart))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class ToolMessage:
     """The results of every call of the assistant message before it, in the order of the calls."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _JSON
     role: Literal["tool"] = "tool"
     results: tuple[ToolResultPart, ...]
 
@@ -283,58 +277,53 @@ def _text(parts: tuple[Any, ...]) -> str:
 # --- requests ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class ToolSpec:
     """A tool as the model sees it. ``parameters`` is a JSON Schema whose root is an object."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _JSON
     name: str
     description: str = ""
     parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class NamedTool:
     """A tool choice that names the one tool to call."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _JSON
     name: str
 
 
 ToolChoice = Literal["auto", "none", "required"] | NamedTool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class HostedTool:
     """A tool that the provider is to run itself, e.g. ``web_search`` with its options."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _JSON
     tool: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class OutputSchema:
     """The shape a reply must have. ``schema`` is None where any JSON object will do."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _JSON
     name: str
     schema: Mapping[str, Any] | None = None
     strict: bool = True
     description: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class Reasoning:
     """How much the model is to think. ``budget_tokens`` and ``level`` apply where a vendor takes them."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _JSON
     budget_tokens: int | None = None
     level: Literal["low", "medium", "high"] | None = None
     capture: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class ModelRequest:
     """One call of a model.
 
@@ -346,7 +335,6 @@ class ModelRequest:
     :param provider_options: settings that only one provider knows, under its name.
     """
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _JSON
     model: str
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
@@ -363,11 +351,10 @@ class ModelRequest:
     key: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class EmbedRequest:
     """Texts to turn into vectors, and how long each vector is to be (None: the model's own length)."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _JSON
     model: str
     inputs: tuple[str, ...]
     dimensions: int | None = None
@@ -390,7 +377,7 @@ class StopReason(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class Usage:
     """Tokens of one call or of several. None means that the provider did not say; it is never zero.
 
@@ -401,7 +388,6 @@ class Usage:
     Adding keeps that meaning: a sum is known where both sides are. ``Usage.ZERO`` is the neutral element.
     """
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _JSON
     ZERO: ClassVar[Usage]
 
     input_tokens: int | None = None
@@ -442,7 +428,7 @@ Usage.ZERO = Usage(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class ModelResponse:
     """What a model answered.
 
@@ -450,9 +436,9 @@ class ModelResponse:
     :param model: the model that answered, which may be a dated form of the one asked for.
     :param provider: the provider's name in this run.
     :param cost_usd: filled in by the gateway from price sources; None means unknown, never free.
+    :param warnings: what the run's owner should know, such as a setting that the model does not take.
     """
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _JSON
     message: AssistantMessage
     stop_reason: StopReason
     finish_reason: str | None = None
@@ -460,6 +446,7 @@ class ModelResponse:
     model: str
     provider: str
     cost_usd: float | None = None
+    warnings: tuple[str, ...] = ()
     request_id: str | None = field(default=None, compare=False)
 
     @property
@@ -472,11 +459,10 @@ class ModelResponse:
         return replace(self, cost_usd=cost_usd)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class EmbedResponse:
     """One vector for each input, in the order of the inputs."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _JSON
     vectors: tuple[tuple[float, ...], ...]
     usage: Usage = field(default_factory=Usage)
     model: str
@@ -501,7 +487,7 @@ class ReasoningDelta:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_value
 class ToolCallDelta:
     """More of a tool call: ``arguments`` is a fragment of its JSON text. ``index`` tells calls apart."""
 
@@ -522,8 +508,6 @@ StreamEvent = TextDelta | ReasoningDelta | ToolCallDelta | Completed
 
 
 # --- JSON -------------------------------------------------------------------------------------------
-
-T = TypeVar("T")
 
 
 @lru_cache(maxsize=64)

@@ -172,9 +172,12 @@ async def run_workflow(
     :raises PluginError: a plugin is broken.
     """
     host = Host.of(plugins)
-    load = api.parse_workflow if isinstance(document, str) else api.build_workflow
+    if isinstance(document, str):
+        workflow = api.parse_workflow(document, host=host)
+    else:
+        workflow = api.build_workflow(document, host=host)
     async with api.open(host=host) as session:
-        return await session.run(load(document, host=host), state=state, observers=observers)
+        return await session.run(workflow, state=state, observers=observers)
 
 
 async def _events(response: ModelResponse, *, streamed: bool) -> AsyncIterator[StreamEvent]:

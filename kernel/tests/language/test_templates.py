@@ -172,7 +172,7 @@ def test_its_error_is_an_ordinary_validation_error() -> None:
     (error,) = caught.value.errors()
     assert error["type"] == "template"
     assert error["loc"] == ("prompt",)
-    assert error["msg"].startswith("line 1, column 3 of the template, '{state.} {reason}': the reference goes")
+    assert error["msg"].startswith("'{state.} {reason}' at column 3 of the template: the reference goes")
     with pytest.raises(ValidationError, match="Input should be a valid string"):
         Document.model_validate({"prompt": 1})
 

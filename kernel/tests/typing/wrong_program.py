@@ -19,3 +19,4 @@ def main() -> None:
     print(total)
     result = treadle.run_sync(5)  # error: arg-type
     print(result.total_tokns)  # error: attr-defined
+    print(treadle.Stepp)  # error: attr-defined

@@ -168,3 +168,40 @@ def test_a_step_without_a_prompt_is_refused() -> None:
     del data["steps"][0]["prompt"]
     with pytest.raises(DocumentError, match="the field 'prompt' is missing"):
         treadle.build_workflow(data, host=Host.of(plugins(scripted())))
+
+
+def test_without_a_provider_the_document_is_refused_before_it_runs() -> None:
+    data = document()
+    del data["config"]["provider"]
+    with pytest.raises(DocumentError) as caught:
+        treadle.build_workflow(data, host=Host.of(plugins(scripted())))
+    assert str(caught.value) == (
+        "steps.ask.type: no model provider is set; set config.provider, or use -p; there is scripted"
+    )
+    treadle.build_workflow(data, host=Host.of(plugins(scripted())), config={"provider": "scripted"})
+
+
+def test_a_provider_given_from_outside_saves_a_document_whose_own_is_not_there() -> None:
+    data = document({"provider": "gone"})
+    host = Host.of(plugins(scripted()))
+    with pytest.raises(DocumentError, match="no provider 'gone'"):
+        treadle.build_workflow(data, host=host)
+    workflow = treadle.build_workflow(data, host=host, config={"provider": "scripted", "model": None})
+    assert workflow.config.provider == "scripted"
+    with pytest.raises(treadle.NotInstalledError, match="no provider 'scriptd'; did you mean 'scripted'"):
+        treadle.build_workflow(data, host=host, config={"provider": "scriptd"})
+
+
+async def test_what_a_provider_wants_known_is_a_warning_of_the_run() -> None:
+    observer = RecordingObserver()
+    answer = reply("x", warnings=("temperature is not taken by this model",))
+    await run_workflow(document(), plugins=plugins(scripted(answer)), observers=[observer])
+    warnings = [event for event in observer.events if isinstance(event, treadle.contracts.events.RunWarning)]
+    assert [(each.step_id, each.message) for each in warnings] == [("ask", "temperature is not taken by this model")]
+
+
+async def test_the_exception_of_a_failed_step_is_kept_for_a_debugger() -> None:
+    error = treadle.BadRequestError("no", provider="scripted", status_code=400)
+    result = await run_workflow(document(), plugins=plugins(scripted(error)))
+    assert result.step_results["ask"].exception is error
+    assert "exception" not in result.step_results["ask"].to_json()

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
-from wire.http_server import Drop, Hang, Json, Recorded, Text
-from wire.openai_server import OpenAIServer, Stream, call, chunk, completion, failure, text_chunks
 
 from treadle.contracts.secrets import SecretRef
 from treadle.errors import (
@@ -53,6 +51,9 @@ from treadle.messages import (
 )
 from treadle_openai.provider import GenericOpenAIProvider, OpenAIProvider
 from treadle_openai.settings import GenericOpenAISettings, OpenAISettings
+
+from wire.http_server import Drop, Hang, Json, Recorded, Text
+from wire.openai_server import OpenAIServer, Stream, call, chunk, completion, failure, text_chunks
 
 KEY = "sk-test-0123456789abcdef"
 PLAIN_AND_STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])

@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from treadle.contracts.config import RunConfig
     from treadle.contracts.step import Step
 
-__all__ = ["check_config", "check_dependencies", "check_duplicate_ids", "check_steps", "find_cycles"]
+__all__ = [
+    "check_default_provider",
+    "check_dependencies",
+    "check_duplicate_ids",
+    "check_provider",
+    "check_steps",
+    "find_cycles",
+]
 
 
 def check_duplicate_ids(ids: Mapping[int, str], report: Reporter) -> None:
@@ -30,13 +37,24 @@ def check_duplicate_ids(ids: Mapping[int, str], report: Reporter) -> None:
         report.add(("steps", index, "id"), "duplicate-id", f"the id '{step_id}' is taken {where}", hint="rename one")
 
 
-def check_config(config: RunConfig, host: Host, report: Reporter) -> None:
-    """What the config names must be there."""
+def check_provider(config: RunConfig, host: Host, report: Reporter) -> None:
+    """The provider that the config names must be there."""
     if config.provider is not None:
         try:
             host.get("provider", config.provider)
         except TreadleError as error:
             report.add(("config", "provider"), "not-installed", error.message, hint=error.hint)
+
+
+def check_default_provider(config: RunConfig, steps: Mapping[int, Step], host: Host, report: Reporter) -> None:
+    """Where a step calls models and the config names no provider, there must be a default one."""
+    first = next((index for index, step in steps.items() if "provider" in step.needs), None)
+    if first is None or config.provider is not None:
+        return
+    try:
+        host.default_provider()
+    except TreadleError as error:
+        report.add(("steps", first, "type"), "no-provider", error.message, hint=error.hint)
 
 
 def check_dependencies(ids: Mapping[int, str], depends_on: Mapping[int, Sequence[str]], report: Reporter) -> None:
@@ -99,6 +117,8 @@ def _check_targets(step: Step, place: Path, known: set[str], by_id: Mapping[str,
 
 def _check_references(step: Step, place: Path, host: Host, report: Reporter) -> None:
     for role in step.needs:
+        if role == "provider":
+            continue  # any provider will do, and the config says which
         try:
             host.sole(role, f"step type '{step.type}'")
         except TreadleError as error:

@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, ValidationError
 
-from treadle._document.checking import check_config, check_dependencies, check_duplicate_ids, check_steps
+from treadle._document.checking import (
+    check_default_provider,
+    check_dependencies,
+    check_duplicate_ids,
+    check_provider,
+    check_steps,
+)
 from treadle._document.copying import copied
 from treadle._document.envelope import Envelope, config_model
+from treadle._document.mending import mended
 from treadle._document.problems import Reporter, shown
 from treadle._document.reading import decode, read
 from treadle._document.workflow import Workflow
@@ -35,9 +42,11 @@ class _AnyStep(Step):
         raise AssertionError("a step of unknown type never runs")
 
 
-def load_workflow(path: str | os.PathLike[str], *, host: Host) -> Workflow:
+def load_workflow(path: str | os.PathLike[str], *, host: Host, config: Mapping[str, Any] | None = None) -> Workflow:
     """Read and check a workflow file.
 
+    :param config: values that win over the file's own ``config:``; None leaves a value as it is.
+    :raises ConfigurationError: one of those is not valid.
     :raises DocumentError: with every problem found, each with its place.
     """
     file = os.fspath(path)
@@ -45,10 +54,12 @@ def load_workflow(path: str | os.PathLike[str], *, host: Host) -> Workflow:
         raw = FilePath(file).read_bytes()
     except (OSError, ValueError) as error:  # ValueError: the name holds a NUL
         raise DocumentError([_unreadable(file, error)]) from error
-    return parse_workflow(decode(raw, file), host=host, file=file)
+    return parse_workflow(decode(raw, file), host=host, file=file, config=config)
 
 
-def parse_workflow(text: str, *, host: Host, file: str | None = None) -> Workflow:
+def parse_workflow(
+    text: str, *, host: Host, file: str | None = None, config: Mapping[str, Any] | None = None
+) -> Workflow:
     """Read and check the text of a workflow. ``file`` is what messages call it.
 
     :raises DocumentError: as :func:`load_workflow`.
@@ -56,10 +67,10 @@ def parse_workflow(text: str, *, host: Host, file: str | None = None) -> Workflo
     data, marks, problems = read(text, file or "<text>")
     report = Reporter(file=file or "<text>", marks=marks, data=data)
     report.add_read(problems)
-    return _check(data, report, host=host, source=file)
+    return _check(data, report, host=host, source=file, overrides=config)
 
 
-def build_workflow(data: Mapping[str, Any], *, host: Host) -> Workflow:
+def build_workflow(data: Mapping[str, Any], *, host: Host, config: Mapping[str, Any] | None = None) -> Workflow:
     """Check a workflow given as plain data, of which a copy is kept.
 
     :raises DocumentError: as :func:`load_workflow`; the problems have paths and no lines.
@@ -68,7 +79,7 @@ def build_workflow(data: Mapping[str, Any], *, host: Host) -> Workflow:
     own = copied(data, report)
     if report.errors:
         raise DocumentError(report.problems)
-    return _check(own, report, host=host, source=None)
+    return _check(own, report, host=host, source=None, overrides=config)
 
 
 def _unreadable(file: str, error: OSError | ValueError) -> Problem:
@@ -92,14 +103,19 @@ def _unreadable(file: str, error: OSError | ValueError) -> Problem:
     return Problem(message=message, code="unreadable", file=file, hint=hint)
 
 
-def _check(data: Any, report: Reporter, *, host: Host, source: str | None) -> Workflow:
+def _check(
+    data: Any, report: Reporter, *, host: Host, source: str | None, overrides: Mapping[str, Any] | None
+) -> Workflow:
     if not isinstance(data, Mapping):
         hint = "load_workflow reads a file" if isinstance(data, str) and data.endswith((".yaml", ".yml")) else None
         report.add((), "wrong-type", f"a workflow is a mapping with name and steps, not {shown(data)}", hint=hint)
         raise DocumentError(report.problems)
     envelope = _check_envelope(data, report)
-    config = _check_config(data.get("config"), host, report)
+    provider = (overrides or {}).get("provider")
+    config = _check_config(data.get("config"), host, report, provider_is_given=provider is not None)
     steps = _check_each_step(data.get("steps"), host, report)
+    if config is not None and provider is None:
+        check_default_provider(config, steps, host, report)
     if report.errors or envelope is None or config is None:
         raise DocumentError(report.problems)
     return Workflow(
@@ -114,7 +130,7 @@ def _check(data: Any, report: Reporter, *, host: Host, source: str | None) -> Wo
         host=host,
         source=source,
         warnings=tuple(report.warnings),
-    )
+    ).with_config(**(overrides or {}))
 
 
 def _check_envelope(data: Mapping[str, Any], report: Reporter) -> Envelope | None:
@@ -125,7 +141,7 @@ def _check_envelope(data: Mapping[str, Any], report: Reporter) -> Envelope | Non
         return None
 
 
-def _check_config(block: Any, host: Host, report: Reporter) -> RunConfig | None:
+def _check_config(block: Any, host: Host, report: Reporter, *, provider_is_given: bool) -> RunConfig | None:
     if not isinstance(block, Mapping):
         return RunConfig() if block is None else None
 
@@ -137,10 +153,14 @@ def _check_config(block: Any, host: Host, report: Reporter) -> RunConfig | None:
         config = model.model_validate(block)
     except ValidationError as error:
         report.add_validation(error, ("config",), model, missing=lambda name: _missing_config_field(name, host))
-        return None
+        rest = mended(model, block, error)
+        if rest is None:
+            return None
+        config = rest
     if config.sandbox is not None:
         _check_sandbox(config.sandbox, host, report)
-    check_config(config, host, report)
+    if not provider_is_given:
+        check_provider(config, host, report)
     return config
 
 
@@ -185,6 +205,9 @@ def _check_each_step(block: Any, host: Host, report: Reporter) -> dict[int, Step
             step = model.model_validate(data)
         except ValidationError as error:
             report.add_validation(error, ("steps", index), model)
+            rest = mended(model, data, error)
+            if rest is not None and model is not _AnyStep:
+                steps[index] = rest
         except TreadleError as error:  # a validator of the step's raised one of ours, which pydantic lets pass
             report.add(("steps", index), "bad-value", error.message, hint=error.hint)
         else:

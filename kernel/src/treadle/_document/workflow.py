@@ -55,7 +55,8 @@ class Workflow:
     def with_config(self, **overrides: Any) -> Workflow:
         """The same workflow under another config; None leaves a value as it is.
 
-        :raises ConfigurationError: an override is not a valid value, or no field of the config.
+        :raises ConfigurationError: an override is not a valid value, no field of the config, or a provider that is
+            not installed.
         """
         changes = {name: value for name, value in overrides.items() if value is not None}
         if not changes:
@@ -65,6 +66,8 @@ class Workflow:
         from treadle._document.envelope import config_model
         from treadle._document.problems import explain
 
+        if "provider" in changes:
+            self.host.get("provider", changes["provider"])
         values = {**self.config.model_dump(exclude_unset=True), **changes}
         model = config_model(self.host, values, _raise)
         try:

@@ -59,16 +59,7 @@ class Gateway:
 
         :raises ConfigurationError: none is named and none is the default.
         """
-        if self._provider_name is not None:
-            return self._provider_name
-        offers = self._session.host.registry.all("provider")
-        defaults = [
-            name for name, each in offers.items() if isinstance(each.offer, ProviderOffer) and each.offer.is_default
-        ]
-        if len(defaults) == 1:
-            return defaults[0]
-        there = f"there are {', '.join(offers)}" if offers else "pip install treadle-openai, or another provider"
-        raise ConfigurationError("no model provider is set", hint=f"set config.provider, or use -p; {there}")
+        return self._provider_name or self._session.host.default_provider()
 
     @asynccontextmanager
     async def exchange(self, request: ModelRequest, site: CallSite) -> AsyncIterator[AsyncIterator[StreamEvent]]:
@@ -272,6 +263,8 @@ class _Metered:
         response = self.response = self._price(event.response)
         site, run = self.site, self.site.run
         site.meter.add_response(response)
+        for warning in response.warnings:
+            run.warn(site.step_id, warning)
         run.record("model_call_finished", site.step_id, site.attempt, self.ordinal, {"response": response})
         if run.hub.active:
             seconds = trio.current_time() - self.started

@@ -351,6 +351,7 @@ class Run:
             time_to_first_token_ms=meter.time_to_first_token_ms,
             prompt_metadata=details.get("prompt_metadata"),
             reasoning_content=details.get("reasoning_content"),
+            exception=failure.error if failure else None,
         )
 
     def _result(self, seconds: float) -> RunResult:

@@ -19,7 +19,7 @@ from treadle.contracts.events import Observer, RunEvent
 from treadle.contracts.journal import Journal
 from treadle.contracts.offers import LayerOffer, Role
 from treadle.contracts.provider import Provider, ProviderLayer
-from treadle.contracts.results import RunResult, json_value
+from treadle.contracts.results import RunResult
 from treadle.contracts.sources import PriceSource
 from treadle.contracts.tool import Tool
 from treadle.messages import Usage
@@ -81,7 +81,7 @@ class Session:
 
     async def provider(self, name: str, overrides: Mapping[str, Any]) -> Provider:
         """The provider of that name under those settings, opened on first use."""
-        key = (name, json.dumps(json_value(overrides), sort_keys=True, default=str) if overrides else "")
+        key = (name, json.dumps(overrides, sort_keys=True, default=str) if overrides else "")
         resource = self._providers.get(key)
         if resource is None:
             kind: type[Provider] = self.host.load("provider", name)

@@ -177,6 +177,8 @@ class _Reader:
         """Raise if what goes wrong at ``position`` was meant as a reference; else it is text."""
         if root == "state" or not self._is_closed_on_line(position):
             before = self._source[brace:position]
+            if self._source[position : position + 1] in ("", "\n"):
+                raise self._error(brace, "the reference is not closed by }", _HINT)
             where = excerpt(before if len(before) < 30 else "…" + before[-29:])
             raise self._error(brace, f"the reference goes wrong after {where}", _HINT)
 
@@ -189,9 +191,10 @@ class _Reader:
 
     def _error(self, brace: int, what: str, hint: str | None = None) -> TemplateError:
         line = self._source.count("\n", 0, brace) + 1
+        on_line = f"line {line}, " if "\n" in self._source.rstrip("\n") else ""
         column = brace - self._source.rfind("\n", 0, brace)
         text = excerpt(self._source[brace : brace + 41].partition("\n")[0], 40)
-        return TemplateError(f"line {line}, column {column} of the template, {text}: {what}", hint=hint)
+        return TemplateError(f"{text} at {on_line}column {column} of the template: {what}", hint=hint)
 
 
 def _end_of_name(source: str, start: int, *, digit_first: bool = False) -> int:

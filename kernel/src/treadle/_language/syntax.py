@@ -21,6 +21,7 @@ _HINTS = (
     (re.compile(r"&&"), "write `and` for `&&`"),
     (re.compile(r"\|\|"), "write `or` for `||`"),
     (re.compile(r"[=!]=="), "write `==` for `===`, and `!=` for `!==`"),
+    (re.compile(r"=[<>]"), "write `>=` and `<=` with the equals sign last"),
     (re.compile(r"(?<![=!<>:])=(?!=)"), "write `==` to compare; an expression sets nothing"),
     (re.compile(r"!(?!=)"), "write `not` for `!`"),
     (re.compile(r"<>"), "write `!=` for `<>`"),

@@ -19,7 +19,7 @@ from treadle._plugins.finding import PLUGINS, Distribution, distribution_of, lis
 from treadle._plugins.registry import ROLES, Registered, Registry, cause_of, hook_of
 from treadle._suggest import close_match, did_you_mean
 from treadle.contracts.offers import ConfigOffer, LayerOffer, Offer, ProviderOffer, Role
-from treadle.errors import NotInstalledError, PluginError, TreadleError
+from treadle.errors import ConfigurationError, NotInstalledError, PluginError, TreadleError
 from treadle.hookspecs import PROJECT, TreadleHooks
 
 __all__ = ["Host", "PluginReport", "PluginState"]
@@ -149,6 +149,18 @@ class Host:
             f"{needed_by} needs a {what}, and none is installed",
             hint=f"pip install {packages[0]}" if packages else None,
         )
+
+    def default_provider(self) -> str:
+        """The model provider of documents and deployments that name none.
+
+        :raises ConfigurationError: none is the default.
+        """
+        offers = self.registry.all("provider")
+        defaults = [name for name, each in offers.items() if getattr(each.offer, "is_default", False)]
+        if len(defaults) == 1:
+            return defaults[0]
+        there = f"there is {', '.join(offers)}" if offers else "pip install treadle-openai, or another provider"
+        raise ConfigurationError("no model provider is set", hint=f"set config.provider, or use -p; {there}")
 
     def _missing(self, role: Role, name: str) -> NotInstalledError:
         what = role.replace("_", " ")

@@ -23,7 +23,10 @@ EntryKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """One fact about a run. ``step`` is a dotted path where workflows nest; ``ordinal`` counts a step's calls from 1."""
+    """One fact about a run.
+
+    ``step`` is a dotted path where workflows nest; ``ordinal`` counts an attempt's calls from 1.
+    """
 
     run_id: str
     kind: EntryKind
@@ -53,4 +56,4 @@ class Journal(ABC):
 
     def close(self) -> None:
         """Release what the journal holds. Called once, after the last run of the session."""
-        return None
+        return

@@ -59,6 +59,7 @@ class StepResult:
     :param cost_usd: their price; None where it is unknown, 0 where there was none to pay.
     :param attempts: how often it was tried; 0 where it never started.
     :param time_to_first_token_ms: of its last streamed reply.
+    :param exception: what it failed with, for a debugger; not part of the JSON.
     """
 
     step_id: str
@@ -78,6 +79,7 @@ class StepResult:
     time_to_first_token_ms: float | None = None
     prompt_metadata: Mapping[str, Any] | None = None
     reasoning_content: str | None = None
+    exception: BaseException | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """As ``--json`` prints it. ``completion_tokens`` includes ``reasoning_tokens``, as OpenAI counts them."""

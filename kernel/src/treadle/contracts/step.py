@@ -80,7 +80,7 @@ class StepContext(ABC):
     attempt: int
     """Which attempt this is, from 1."""
     config: RunConfig
-    """The run's config after every override. ``model`` is filled in wherever a default is known."""
+    """The run's config after every override. A request without a model gets the provider's default."""
 
     @property
     @abstractmethod

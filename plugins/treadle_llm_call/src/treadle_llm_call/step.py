@@ -27,6 +27,8 @@ __all__ = ["LlmCall"]
 class LlmCall(Step):
     """Ask a model. ``output`` receives the reply's text, or with a ``response_schema`` the value it holds."""
 
+    needs = ("provider",)
+
     prompt: Template = Field(description="the user turn")
     system_prompt: Template | None = Field(default=None, description="the system message")
     model: str | None = Field(default=None, min_length=1, description="the model; config.model without it")

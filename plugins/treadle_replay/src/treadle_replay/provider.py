@@ -12,7 +12,6 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self
 
-import structlog
 import trio
 
 from treadle import (
@@ -62,6 +61,9 @@ _STOP_REASONS = {
 _DEFAULT_DIMENSIONS = 8
 
 
+_CHANGED = "the reply for '{}' was recorded for another request"
+
+
 class MockProvider(Provider):
     """Answers without a model: by the request's key, else by its hash, else with the default response.
 
@@ -95,7 +97,6 @@ class MockProvider(Provider):
         self._random = Random(settings.seed)
         self._loading = threading.Lock()
         self._loaded: Responses | None = None
-        self._warned: set[str] = set()
 
     async def __aenter__(self) -> Self:
         """Read the file, off the loop.
@@ -211,8 +212,8 @@ class MockProvider(Provider):
         responses = self._responses()
         reply = responses.next(request.key) if request.key else None
         if reply is not None:
-            if reply.request_hash is not None and reply.request_hash != request_hash(request):
-                self._request_changed(request.key)
+            if _has_changed(reply, request):
+                self._refuse_changed(request.key)
             return reply
         reply = responses.next(request_hash(request))
         if reply is None and self.settings.strict:
@@ -225,17 +226,12 @@ class MockProvider(Provider):
             )
         return reply
 
-    def _request_changed(self, key: str) -> None:
+    def _refuse_changed(self, key: str) -> None:
         if self.settings.strict:
             raise BadRequestError(
-                f"provider '{self.name}' is strict, and the reply for '{key}' was recorded for another request",
+                f"provider '{self.name}' is strict, and {_CHANGED.format(key)}",
                 provider=self.name,
                 hint="its prompt, system prompt, model or tools have changed; record it again",
-            )
-        if key not in self._warned:
-            self._warned.add(key)
-            structlog.get_logger("treadle_replay").warning(
-                f"the reply for '{key}' was recorded for another request", key=key, provider=self.name
             )
 
     def _default_text(self, request: ModelRequest) -> str:
@@ -265,6 +261,7 @@ class MockProvider(Provider):
             model=reply.model or request.model,
             provider=self.name,
             cost_usd=reply.cost_usd or 0.0,
+            warnings=(_CHANGED.format(request.key),) if _has_changed(reply, request) else (),
         )
 
     def _seconds(self, reply: RecordedReply) -> float:
@@ -315,3 +312,8 @@ def _pseudo_vector(model: str, text: str, length: int) -> tuple[float, ...]:
     return tuple(
         int.from_bytes(digest[place : place + 4], "big") / 0xFFFFFFFF * 2 - 1 for place in range(0, 4 * length, 4)
     )
+
+
+def _has_changed(reply: RecordedReply, request: ModelRequest | EmbedRequest) -> bool:
+    """Whether the reply was recorded for another request under the same key."""
+    return reply.request_hash is not None and reply.request_hash != request_hash(request)

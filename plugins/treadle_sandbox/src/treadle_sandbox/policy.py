@@ -76,7 +76,7 @@ class PolicySandbox(Sandbox):
         command: str,
         *,
         cwd: str = ".",
-        timeout: float | None = None,  # noqa: ASYNC109 - the contract's: here a time-out is a result, not an error
+        timeout: float | None = None,
         max_bytes: int | None = None,
     ) -> CommandResult:
         """Run a command line to its end; see ``commands.run_command``."""
