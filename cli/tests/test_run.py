@@ -266,15 +266,14 @@ def test_a_full_disk_is_told(program: Any) -> None:
         assert process.stderr.read() == b"error: stdout cannot be written: No space left on device\n"
 
 
-def test_debug_shows_the_traceback_of_a_failed_step(tmp_path: Path) -> None:
-    file = tmp_path / "flow.yaml"
-    file.write_text(
+def test_debug_shows_the_traceback_of_a_failed_step(invoke: Invoke, tmp_path: Path) -> None:
+    text = (
         "name: x\nconfig: {provider: mock, max_retries: 0}\nsteps:\n"
-        "  - {id: a, type: tool, tool_name: file_read, tool_args: {path: nowhere.txt}}\n",
-        encoding="utf-8",
+        "  - {id: a, type: tool, tool_name: file_read, tool_args: {path: nowhere.txt}}\n"
     )
-    plain = CliRunner().invoke(main, ["run", str(file)])
-    debugging = CliRunner().invoke(main, ["run", str(file), "--debug"])
+    file = str(tmp_path / write(tmp_path, text))
+    plain = invoke("run", file)
+    debugging = invoke("run", file, "--debug")
     assert plain.exit_code == debugging.exit_code == 1
     assert "Traceback" not in plain.stderr
     assert "Traceback (most recent call last)" in debugging.stderr
