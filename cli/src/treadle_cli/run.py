@@ -97,14 +97,6 @@ def run(
         shows_text=shows_text,
         debugging=is_debugging(ctx),
     )
-        stdout=out(),
-        stderr=stderr,
-        as_json=as_json,
-        quiet=quiet,
-        live=live,
-        shows_text=shows_text,
-        debugging=is_debugging(ctx),
-    )
     ctx.exit(execute_and_print(workflow, state, display))
 
 
