@@ -2,40 +2,17 @@
 
 from typing import Any
 
+import language_path_table as table
 import pytest
 from pydantic import BaseModel, ValidationError
 
 from treadle._language import ArgumentTree, StatePath, compile_arguments
 from treadle.errors import StateError, TemplateError
 
-STATE: dict[str, Any] = {"user": {"name": "Ada", "tags": ["a", "b"]}, "n": 3, "none": None}
+STATE: dict[str, Any] = table.ARGUMENTS_STATE
 
 
-@pytest.mark.parametrize(
-    ("written", "passed"),
-    [
-        ({"q": "Hello {state.user.name}", "n": 5}, {"q": "Hello Ada", "n": 5}),
-        ("state.user.tags", ["a", "b"]),
-        ("state.user.tags[-1]", "b"),
-        ("state.none", None),
-        ("see state.n", "see state.n"),
-        ("state.n is a path", "state.n is a path"),
-        (" state.n", " state.n"),
-        ("state.", "state."),
-        ("state", "state"),
-        ("n", "n"),
-        ([["{n}", ["state.n"]], True, None, 1.5], [["3", [3]], True, None, 1.5]),
-        ({"a": {"value": "{n} state.n", "template": False}}, {"a": "{n} state.n"}),
-        ({"a": {"value": ["{n}"], "template": False}}, {"a": ["{n}"]}),
-        ({"a": {"value": "{n}", "template": True}}, {"a": {"value": "3", "template": True}}),
-        (
-            {"a": {"value": "{n}", "template": False, "b": 1}},
-            {"a": {"value": "3", "template": False, "b": 1}},
-        ),
-        ({"{n}": 1}, {"{n}": 1}),
-        ('{"json": [1]}', '{"json": [1]}'),
-    ],
-)
+@pytest.mark.parametrize(("written", "passed"), table.PASSED)
 def test_passes(written: Any, passed: Any) -> None:
     assert compile_arguments(written).render(STATE) == passed
 
@@ -56,7 +33,7 @@ def test_references_and_paths_are_listed() -> None:
 def test_templates_within_are_strict_and_warn_as_any_other() -> None:
     tree, warnings = compile_arguments({"a": "{state.gone}"}), list[str]()
     assert tree.render(STATE, warn=warnings.append) == {"a": ""}
-    assert warnings == ["'state.gone' is missing: 'state' (dict) has no 'gone'; it is rendered as empty text"]
+    assert warnings == ["'state.gone' is missing: 'state' has no 'gone'; it is rendered as empty text"]
     with pytest.raises(TemplateError, match=r"'state.gone' is missing"):
         tree.render(STATE, strict=True)
     assert compile_arguments("{item}").render(STATE, {"item": 1}) == "1"
@@ -85,7 +62,11 @@ def test_is_a_pydantic_field() -> None:
     document = Document.model_validate({"tool_args": written})
     assert document.tool_args.render(STATE) == {"value": "3", "template": False}  # names of arguments
     assert document.model_dump() == {"tool_args": written}
-    assert Document.model_json_schema()["properties"]["tool_args"] == {"title": "Tool Args", "type": "object"}
+    assert Document.model_json_schema()["properties"]["tool_args"] == {
+        "title": "Tool Args",
+        "type": "object",
+        "$comment": "Texts within are templates; one that is exactly state.key passes the value itself",
+    }
 
 
 @pytest.mark.parametrize(

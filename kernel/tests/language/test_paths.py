@@ -3,6 +3,7 @@
 import copy
 from typing import Any
 
+import language_path_table as table
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,26 +13,7 @@ from treadle._language import MISSING, StatePath, assign, look_up
 from treadle.errors import StateError
 
 
-class Report(BaseModel):
-    title: str = "T"
-
-    @property
-    def secret(self) -> str:
-        return "never"
-
-
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("a", ("a",)),
-        ("items[0].name", ("items", 0, "name")),
-        ("m[0][1]", ("m", 0, 1)),
-        ("results[-1]", ("results", -1)),
-        ("a.0.two words.é-_", ("a", "0", "two words", "é-_")),
-        ("state.a", ("state", "a")),
-        ("cafe\u0301", ("cafe\u0301",)),
-    ],
-)
+@pytest.mark.parametrize(("text", "parts"), table.PARSED)
 def test_parses_names_and_indices(text: str, parts: tuple[str | int, ...]) -> None:
     path = StatePath.parse(text)
     assert path.parts == parts
@@ -49,44 +31,23 @@ def test_only_parse_state_strips_a_leading_state() -> None:
     assert StatePath.parse_state("state").parts == ("state",)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "the state path is empty"),
-        (".a", "state path '.a' has an empty segment"),
-        ("a..b", "state path 'a..b' has an empty segment"),
-        ("a.", "state path 'a.' has an empty segment"),
-        ("[0]", "state path '[0]' has an empty segment"),
-        ("a.[0]", "state path 'a.[0]' has an empty segment"),
-        ("a[x]", "state path 'a[x]' has '[x]' where an index like [0] or [-1] belongs"),
-        ("a[]", "state path 'a[]' has '[]' where an index like [0] or [-1] belongs"),
-        ("a[0]b", "state path 'a[0]b' has 'b' where an index like [0] or [-1] belongs"),
-        ("a[0", "state path 'a[0' has '[0' where an index like [0] or [-1] belongs"),
-        ("a[٣]", "state path 'a[٣]' has '[٣]' where an index like [0] or [-1] belongs"),
-        ("a]", "state path 'a]' has a ']' in the name 'a]'"),
-        ("{state.a}", "state path '{state.a}' has a '{' in the name '{state'"),
-        (" a", "state path ' a' has a space or control character at an end of the name ' a'"),
-        ("a\x00", "state path 'a\\x00' has a space or control character at an end of the name 'a\\x00'"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), table.MALFORMED)
 def test_a_malformed_path_is_quoted_with_what_is_wrong(text: str, message: str) -> None:
     with pytest.raises(StateError) as caught:
         StatePath.parse(text)
     assert str(caught.value) == f"{message}; write it like items[0].name"
 
 
-def test_look_up_reads_keys_indices_and_declared_fields_only() -> None:
-    value = {"a": [{"b": None}], "t": (1, 2), "s": "text", "r": Report(), "items": 1}
-    assert look_up(value, ()) is value
-    assert look_up(value, ("a", 0, "b")) is None
-    assert look_up(value, ("t", -1)) == 2
-    assert look_up(value, ("r", "title")) == "T"
-    assert look_up(value, ("items",)) == 1
-    for parts in [
-        ("x",), ("a", 1), ("a", -2), ("a", "0"), ("a", "append"), (0,), ("s", 0), ("s", "upper"),
-        ("r", "secret"),        ("r", "__class__"), ("r", 0), ("__class__",), ("a", 0, "b", "c"), ("keys",),
-    ]:  # fmt: skip
-        assert look_up(value, parts) is MISSING
+@pytest.mark.parametrize(("text", "expected"), table.READ)
+def test_look_up_reads_keys_indices_and_declared_fields_only(text: str, expected: Any) -> None:
+    found = look_up(table.STATE, StatePath.parse(text).parts)
+    assert found is expected if expected is MISSING else found == expected
+
+
+def test_look_up_of_no_parts_is_the_value_itself() -> None:
+    assert look_up(table.STATE, ()) is table.STATE
+    assert look_up((1, 2), (-1,)) == 2
+    assert look_up(table.STATE, (0,)) is look_up(table.STATE, ("r", 0)) is look_up(table.STATE, ("a", "0")) is MISSING
 
 
 def test_a_field_that_was_never_set_is_missing() -> None:
@@ -105,43 +66,14 @@ def test_missing_is_one_object() -> None:
     assert copy.deepcopy(MISSING) is MISSING
 
 
-@pytest.mark.parametrize(
-    ("root", "text", "expected"),
-    [
-        (MISSING, "a", 9),
-        ([1], "a", 9),
-        (MISSING, "a.b.c", {"b": {"c": 9}}),
-        ({"x": 1}, "a.b", {"x": 1, "b": 9}),
-        ({"b": [1, {"c": 2}]}, "a.b[1].c", {"b": [1, {"c": 9}]}),
-        ([1, 2], "a[-1]", [1, 9]),
-        ([{}], "a[0].x.y", [{"x": {"y": 9}}]),
-        ((1, 2), "a[0]", (9, 2)),
-    ],
-)
+@pytest.mark.parametrize(("root", "text", "expected"), [*table.WRITTEN, ((1, 2), "a[0]", (9, 2))])
 def test_assign_makes_a_new_value(root: Any, text: str, expected: Any) -> None:
     before = copy.deepcopy(root)
     assert assign(root, StatePath.parse(text), 9) == expected
     assert root == before
 
 
-@pytest.mark.parametrize(
-    ("root", "text", "message"),
-    [
-        ([1, 2], "a[2]", ("cannot write 'a[2]': 'a' has length 2, so [2] is out of range; "
-         "a list is not grown by an index; write the whole list to 'a'")),
-        ({"b": []}, "a.b[-1]", ("cannot write 'a.b[-1]': 'a.b' has length 0, so [-1] is out of range; "
-         "a list is not grown by an index; write the whole list to 'a.b'")),
-        ({"b": "x"}, "a.b.c", "cannot write 'a.b.c': 'a.b' is of type str, which has no parts"),
-        (None, "a.b", "cannot write 'a.b': 'a' is of type None, which has no parts"),
-        (5, "a[0]", "cannot write 'a[0]': 'a' is of type int, which has no parts"),
-        ([1], "a.b", "cannot write 'a.b': 'a' is of type list; use an index, as in a[0]"),
-        ({}, "a[0]", "cannot write 'a[0]': 'a' is of type dict, which has names and no indices"),
-        (MISSING, "a[0]", ("cannot write 'a[0]': 'a' is missing, so it has no [0]; "
-         "write the whole list to 'a' first")),
-        (Report(), "a.title", ("cannot write 'a.title': 'a' is of type Report, a pydantic instance, "
-         "which is not written into; write a whole new value to 'a'")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("root", "text", "message"), table.NOT_WRITTEN)
 def test_a_write_that_cannot_be_names_the_prefix_and_its_type(root: Any, text: str, message: str) -> None:
     with pytest.raises(StateError) as caught:
         assign(root, StatePath.parse(text), 9)
@@ -210,7 +142,11 @@ def test_is_a_pydantic_field() -> None:
     assert document.output == StatePath.parse("a[0]")
     assert document.model_dump() == {"output": "a[0]"}
     assert Document.model_validate_json(document.model_dump_json()) == document
-    assert Document.model_json_schema()["properties"]["output"] == {"title": "Output", "type": "string"}
+    assert Document.model_json_schema()["properties"]["output"] == {
+        "title": "Output",
+        "type": "string",
+        "$comment": "A state path, such as report.title or items[0]",
+    }
 
 
 def test_its_error_is_an_ordinary_validation_error() -> None:

@@ -12,17 +12,17 @@ How an argument is written, and what is passed for it:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from treadle._language.fields import DocumentField
-from treadle._language.paths import MISSING, StatePath, look_up
+from treadle._language.paths import MISSING, Part, StatePath, look_up
 from treadle._language.templates import Reference, Template
 from treadle._language.values import excerpt
 from treadle.errors import StateError, TemplateError
 
-__all__ = ["ArgumentTree", "compile_arguments"]
+__all__ = ["ArgumentTree", "compile_arguments", "faults"]
 
 _DEEPEST_NESTING = 100
 
@@ -48,6 +48,7 @@ class ArgumentTree(DocumentField):
     _tree: Any = field(compare=False, repr=False)
 
     _error_code = "arguments"
+    _json_note = "Texts within are templates; one that is exactly state.key passes the value itself"
     _written_as = Mapping
     _wrong_type_error = "dict_type"
     _json_type = "object"
@@ -87,6 +88,12 @@ class ArgumentTree(DocumentField):
 
         return fill(self._tree)
 
+    def leaves(self) -> Iterator[tuple[tuple[Part, ...], Template | StatePath]]:
+        """Each template and path within, with its place: the keys and indices that lead to it."""
+        for place, node in _walk(self._tree):
+            if isinstance(node, Template | StatePath):
+                yield place, node
+
     @classmethod
     def _from_document(cls, written: Mapping[Any, Any]) -> Self:
         if not all(isinstance(key, str) for key in written):
@@ -114,7 +121,7 @@ class ArgumentTree(DocumentField):
             if isinstance(node, Mapping):
                 # An argument may itself be called value, or template.
                 is_argument = depth > 0 or not names_at_top
-                if is_argument and node.keys() == {"value", "template"} and node["template"] is False:
+                if is_argument and _is_untouched(node):
                     return _Untouched(node["value"])
                 return {key: compiled(below, depth + 1) for key, below in node.items()}
             if isinstance(node, (list, tuple)):
@@ -131,6 +138,34 @@ def compile_arguments(value: Any) -> ArgumentTree:
     Raises TemplateError for a template that does not parse, or for nesting beyond 100 levels.
     """
     return ArgumentTree._compile(value, names_at_top=False)
+
+
+def faults(written: Any) -> Iterator[tuple[tuple[Part, ...], TemplateError]]:
+    """Each template within that does not parse, with its place and what is wrong with it."""
+    for place, node in _walk(written):
+        if isinstance(node, str):
+            try:
+                Template.compile(node)
+            except TemplateError as error:
+                yield place, error
+
+
+def _walk(tree: Any) -> Iterator[tuple[tuple[Part, ...], Any]]:
+    """Everything in nested data but containers and what is passed untouched, in order."""
+    pending: list[tuple[tuple[Part, ...], Any]] = [((), tree)]
+    while pending:
+        place, node = pending.pop()
+        if isinstance(node, Mapping):
+            if not (place and _is_untouched(node)):
+                pending.extend(((*place, key), below) for key, below in reversed(list(node.items())))
+        elif isinstance(node, list | tuple):
+            pending.extend(((*place, index), node[index]) for index in reversed(range(len(node))))
+        else:
+            yield place, node
+
+
+def _is_untouched(node: Mapping[Any, Any]) -> bool:
+    return node.keys() == {"value", "template"} and node["template"] is False
 
 
 def _whole_path(text: str) -> StatePath | None:

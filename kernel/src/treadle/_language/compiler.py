@@ -24,7 +24,7 @@ from treadle._language.operations import (
 )
 from treadle._language.paths import MISSING, Part, look_up
 from treadle._language.syntax import ExpressionSource, construct_name
-from treadle._language.values import SCALARS, excerpt, type_name
+from treadle._language.values import SCALARS, excerpt, kind_of
 from treadle.errors import ExpressionError
 
 __all__ = ["Compiler", "Names", "Read"]
@@ -139,7 +139,7 @@ class Compiler:
 
     def _constant(self, node: ast.expr, value: object) -> Read:
         if not isinstance(value, SCALARS):
-            raise self._refused(node, f"a literal of type {type_name(value)}", _ALLOWED)
+            raise self._refused(node, f"a literal of type {type(value).__name__}", _ALLOWED)
         return lambda names: value
 
     def _chain(self, node: ast.expr, then: tuple[Part, ...] = ()) -> Read:
@@ -337,6 +337,9 @@ class Compiler:
                     return source.failure(node, f"{source.segment(operand)} is {missing}, so {failed}")
             if isinstance(error, RecursionError):
                 return source.failure(node, f"{failed}: a value is nested too deeply")
+            if isinstance(error, TypeError):
+                kinds = " and ".join(kind_of(read(names)) for read in reads)
+                return source.failure(node, f"{failed}: {'it is' if len(reads) == 1 else 'they are'} {kinds}")
             return source.failure(node, f"{failed}: {error}")
 
         return explain

@@ -35,6 +35,7 @@ class Expression(DocumentField):
     _read: Read = field(compare=False, repr=False)
 
     _error_code = "expression"
+    _json_note = "An expression, such as state.score > 80 and 'red' in state.tags"
 
     @classmethod
     def compile(cls, source: str) -> Self:

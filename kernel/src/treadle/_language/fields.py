@@ -28,6 +28,8 @@ class DocumentField:
     _written_as: ClassVar[type] = str
     _wrong_type_error: ClassVar[Literal["string_type", "dict_type"]] = "string_type"
     _json_type: ClassVar[str] = "string"
+    _json_note: ClassVar[str]
+    """What the text means, for who writes a document; the JSON Schema of a model has it as a comment."""
 
     @classmethod
     def _from_document(cls, written: Any) -> Self:
@@ -60,4 +62,5 @@ class DocumentField:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: Any) -> dict[str, Any]:
-        return {"type": cls._json_type}
+        # A description would be lost where the field has its own.
+        return {"type": cls._json_type, "$comment": cls._json_note}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from treadle._language.paths import MISSING, Part, look_up
+from treadle._language.values import excerpt, kind_of
 
 __all__ = ["FUNCTIONS", "METHODS", "TYPES", "Step", "add", "call_method", "follow", "is_same", "is_within"]
 
@@ -39,11 +40,25 @@ class Method:
     most: int = 0
 
 
+def _whole_number(value: Any, *base: Any) -> int:
+    try:
+        return int(value, *base)
+    except ValueError:
+        raise ValueError(f"{excerpt(str(value))} is no whole number") from None
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise ValueError(f"{excerpt(str(value))} is no number") from None
+
+
 FUNCTIONS: Mapping[str, Function] = {
     "len": Function(len),
     "str": Function(str),
-    "int": Function(int, most=2),
-    "float": Function(float),
+    "int": Function(_whole_number, most=2),
+    "float": Function(_number),
     "bool": Function(bool),
     "abs": Function(abs),
     "min": Function(min, most=None),
@@ -95,9 +110,9 @@ def follow(value: Any, steps: Iterable[Step]) -> Any:
 
 
 def call_method(value: Any, name: str, arguments: list[Any]) -> Any:
-    """Call an allowed method of data. Raises TypeError if this type of value does not have it."""
+    """Call an allowed method of data. Raises ValueError if this kind of value does not have it."""
     if not isinstance(value, METHODS[name].owners):
-        raise TypeError(f"{type(value).__name__} has no method {name}()")
+        raise ValueError(f"{kind_of(value)} has no method {name}()")
     if check := _SIZE_CHECKS.get(name):
         check(value, *arguments)
     result = getattr(value, name)(*arguments)  # one of METHODS, on a type that owns it

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from treadle._language.fields import DocumentField
-from treadle._language.values import declared_fields, excerpt, type_name
+from treadle._language.values import declared_fields, excerpt, kind_of
 from treadle.errors import StateError
 
 __all__ = ["MISSING", "Missing", "Part", "StatePath", "assign", "look_up", "path_text"]
@@ -53,6 +53,7 @@ class StatePath(DocumentField):
     parts: tuple[Part, ...]
 
     _error_code = "state_path"
+    _json_note = "A state path, such as report.title or items[0]"
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -165,10 +166,10 @@ def _why_not(container: Any, part: Part, prefix: str) -> tuple[str, str | None]:
     place = excerpt(prefix)
     if container is MISSING:
         return f"{place} is missing, so it has no [{part}]", f"write the whole list to {place} first"
-    kind = f"{place} is of type {type_name(container)}"
+    kind = f"{place} is {kind_of(container)}"
     if declared_fields(container) is not None:
         return (
-            f"{kind}, a pydantic instance, which is not written into",
+            f"{kind}, which is not written into",
             f"write a whole new value to {place}",
         )
     if isinstance(container, (list, tuple)):

@@ -194,7 +194,9 @@ class _Reader:
         on_line = f"line {line}, " if "\n" in self._source.rstrip("\n") else ""
         column = brace - self._source.rfind("\n", 0, brace)
         text = excerpt(self._source[brace : brace + 41].partition("\n")[0], 40)
-        return TemplateError(f"{text} at {on_line}column {column} of the template: {what}", hint=hint)
+        error = TemplateError(f"{text} at {on_line}column {column} of the template: {what}", hint=hint)
+        error.offset = brace
+        return error
 
 
 def _end_of_name(source: str, start: int, *, digit_first: bool = False) -> int:

@@ -23,7 +23,7 @@ from typing import Any, Self
 from treadle._language.fields import DocumentField
 from treadle._language.paths import MISSING, look_up, path_text
 from treadle._language.placeholders import Placeholder, Reference, scan
-from treadle._language.values import SCALARS, excerpt, text_of, type_name
+from treadle._language.values import SCALARS, excerpt, kind_of, text_of
 from treadle.errors import TemplateError
 
 __all__ = ["Reference", "Template"]
@@ -40,6 +40,7 @@ class Template(DocumentField):
     _pieces: tuple[str | Placeholder, ...] = field(compare=False, repr=False)
 
     _error_code = "template"
+    _json_note = "A template: {state.key} becomes the value there, and {{ is one brace"
 
     @classmethod
     def compile(cls, source: str) -> Self:
@@ -123,7 +124,7 @@ def _fill(
         return value if isinstance(value, str) else _plain(reference, value)
     if not isinstance(value, SCALARS):
         warnings[
-            f"{_shown(reference)} is of type {type_name(value)}, to which no conversion or format spec "
+            f"{_shown(reference)} is {kind_of(value)}, to which no conversion or format spec "
             "applies; it is rendered as plain text"
         ] = None
         return _plain(reference, value)
@@ -148,7 +149,7 @@ def _formatted(placeholder: Placeholder, value: object) -> str:
     except (TypeError, ValueError, OverflowError) as error:
         raise TemplateError(
             f"format spec {excerpt(placeholder.spec)} does not fit {_shown(placeholder.reference)}, "
-            f"which is of type {type_name(value)}: {error}"
+            f"which is {kind_of(value)}"
         ) from error
 
 
@@ -158,10 +159,11 @@ def _why_missing(reference: Reference, base: Any) -> str:
     while (below := look_up(base, reference.parts[depth : depth + 1])) is not MISSING:
         base = below
         depth += 1
-    prefix = path_text((reference.root, *reference.parts[:depth]))
+    prefix = excerpt(path_text((reference.root, *reference.parts[:depth])), 200)
     part = reference.parts[depth]
+    of_its_kind = isinstance(base, Mapping if isinstance(part, str) else list | tuple)
     shown = excerpt(part) if isinstance(part, str) else f"[{part}]"
-    return f"{_shown(reference)} is missing: {excerpt(prefix, 200)} ({type_name(base)}) has no {shown}"
+    return f"{_shown(reference)} is missing: {prefix} {'' if of_its_kind else f'is {kind_of(base)} and '}has no {shown}"
 
 
 def _shown(reference: Reference) -> str:

@@ -6,10 +6,19 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["SCALARS", "declared_fields", "excerpt", "text_of", "type_name"]
+__all__ = ["SCALARS", "declared_fields", "excerpt", "kind_of", "text_of"]
 
 SCALARS = (str, int, float, type(None))
 """The types of a value without parts; bool is an int."""
+
+
+_KINDS: Mapping[Any, str] = {
+    str: "text",
+    bool: "true or false",
+    (int, float): "a number",
+    Mapping: "a mapping",
+    (list, tuple): "a list",
+}
 
 
 def declared_fields(value: object) -> Mapping[str, Any] | None:
@@ -21,9 +30,13 @@ def declared_fields(value: object) -> Mapping[str, Any] | None:
     return fields if isinstance(fields, dict) and hasattr(kind, "model_dump") else None
 
 
-def type_name(value: object) -> str:
-    """The type of a value as an error text names it."""
-    return "None" if value is None else type(value).__name__
+def kind_of(value: object) -> str:
+    """What kind of value it is, in the words of an error text."""
+    for types, words in _KINDS.items():
+        if isinstance(value, types):
+            return words
+    kind = type(value).__name__
+    return "None" if value is None else f"an instance of {kind}" if declared_fields(value) is not None else f"a {kind}"
 
 
 def text_of(value: object) -> str:
