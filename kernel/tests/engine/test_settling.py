@@ -25,6 +25,7 @@ class Node:
     choices: tuple[str, ...]
     takes: frozenset[str]
     fails: bool
+    after: tuple[str, ...] = ()
 
     def targets(self) -> Mapping[str, str]:
         return dict.fromkeys(self.choices, "")
@@ -44,12 +45,15 @@ def workflows(draw: st.DrawFn) -> list[Node]:
         takes = draw(st.sets(st.sampled_from(sorted(choices)))) if choices else set()
         fails = draw(st.integers(0, 5)) == 0
         depends_on = draw(st.permutations(sorted(dependencies[number])))
-        nodes.append(Node(name, tuple(depends_on), tuple(sorted(choices)), frozenset(takes), fails))
+        after = draw(st.sets(st.sampled_from(earlier[number]), max_size=3)) if earlier[number] else set()
+        nodes.append(
+            Node(name, tuple(depends_on), tuple(sorted(choices)), frozenset(takes), fails, tuple(sorted(after)))
+        )
     return nodes
 
 
 class Model:
-    """The design, sentence by sentence, with no thought of speed."""
+    """The design, sentence by sentence, with no thought of speed. Order-only edges decide nothing: it has none."""
 
     def __init__(self, nodes: list[Node], *, pass_over_failures: bool) -> None:
         self.nodes = {node.id: node for node in nodes}
@@ -118,7 +122,7 @@ def settle_all(
     nodes: list[Node], choose: Any, *, pass_over_failures: bool
 ) -> tuple[dict[str, StepStatus], dict[str, str]]:
     """Run a workflow on the real thing, settling the running steps in the order that ``choose`` picks."""
-    graph = Graph.of(cast("list[Step]", nodes))
+    graph = Graph.of(cast("list[Step]", nodes), [(each, node.id) for node in nodes for each in node.after])
     settling = Settling(graph, pass_over_failures=pass_over_failures)
     reasons: dict[str, str] = {}
     running: list[int] = []
@@ -126,7 +130,8 @@ def settle_all(
     while True:
         while (index := settling.next_ready()) is not None:
             assert index not in started, "a step is started twice"
-            assert all(settling.status[each] is not StepStatus.PENDING for each in graph.dependencies[index])
+            before = {*nodes[index].depends_on, *nodes[index].after}
+            assert all(settling.status[graph.number[each]] is not StepStatus.PENDING for each in before)
             started.add(index)
             running.append(index)
         if not running:

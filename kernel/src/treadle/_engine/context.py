@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import trio
 
 from treadle._engine.gateway import CallSite
 from treadle._engine.state import StateView, check_value
-from treadle._language import ArgumentTree, Expression, Template
+from treadle._language import MISSING, ArgumentTree, Expression, Template, look_up
 from treadle.contracts.events import TextEmitted, ToolCallFinished, ToolCallStarted
 from treadle.contracts.offers import Role
 from treadle.contracts.step import StepContext
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from treadle.contracts.provider import Exchange
 
 __all__ = ["RunningStep"]
+
+_ABOUT_MISSING = re.compile(r"\b(None|null|not)\b")
+"""In an expression that asks whether something is there."""
 
 
 class RunningStep(StepContext):
@@ -62,7 +66,14 @@ class RunningStep(StepContext):
 
     def evaluate(self, expression: Expression) -> Any:
         """The expression's value over ``state`` and ``steps``."""
-        return expression.evaluate({"state": self._view, "steps": self._steps})
+        names = {"state": self._view, "steps": self._steps}
+        value = expression.evaluate(names)
+        for root, parts in expression.references:
+            # Nothing equals what is missing: without a word, a misspelt name would always take the other branch.
+            if look_up(names[root], parts) is MISSING and not _ABOUT_MISSING.search(expression.source):
+                path = ".".join(map(str, (root, *parts)))
+                self.warn(f"'{path}' is missing, and reads as null in the expression {expression.source!r}")
+        return value
 
     def exchange(self, request: ModelRequest) -> Exchange:
         """Call a model."""
@@ -144,9 +155,9 @@ class RunningStep(StepContext):
         """Tell the run's owner something that does not stop it."""
         self._run.warn(self.step_id, message)
 
-    def role(self, role: Role) -> Any:
+    def role(self, role: Role, name: str | None = None) -> Any:
         """What serves a role that the step declared in ``needs``."""
-        return self._run.session.role(role, f"step '{self.step_id}'")
+        return self._run.session.role(role, f"step '{self.step_id}'", name)
 
     def _site(self) -> CallSite:
         return CallSite(self._run, self.step_id, self.attempt, self._meter, self._model_calls)

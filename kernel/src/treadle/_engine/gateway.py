@@ -9,20 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from treadle._settings.providers import refused, with_model
 from treadle.contracts.events import ModelCallFailed, ModelCallFinished, ModelCallStarted
-from treadle.contracts.offers import ProviderOffer
-from treadle.errors import ConfigurationError, ProviderError, ResponseError, TreadleError, UnsupportedError
+from treadle.errors import CredentialError, ProviderError, ResponseError, TreadleError, UnsupportedError
 from treadle.messages import (
     Completed,
     EmbedRequest,
     EmbedResponse,
-    MediaPart,
     ModelRequest,
     ModelResponse,
     StreamEvent,
     TextDelta,
-    ToolMessage,
-    UserMessage,
 )
 from treadle.nurseries import lone_error
 
@@ -55,21 +52,23 @@ class Gateway:
         self._overrides = overrides
 
     def provider_name(self) -> str:
-        """The provider of this run.
+        """The provider of this run, by the name that it has here.
 
         :raises ConfigurationError: none is named and none is the default.
         """
-        return self._provider_name or self._session.host.default_provider()
+        host = self._session.host
+        return host.resolve("provider", self._provider_name or host.default_provider())
 
     @asynccontextmanager
     async def exchange(self, request: ModelRequest, site: CallSite) -> AsyncIterator[AsyncIterator[StreamEvent]]:
         """One model call; see :meth:`Provider.exchange`."""
         name = self.provider_name()
-        provider = await self._session.provider(name, self._overrides.get(name, {}))
-        request = self._with_model(request, name, provider)
+        provider = await self._session.provider(name, self._overrides)
+        request = with_model(self._session.host, request, provider)
         if request.stream and not provider.features.streaming:
             request = replace(request, stream=False)  # how a reply comes is a wish, not a need
-        _check(request, provider)
+        if refusals := provider.refusals(request):
+            raise UnsupportedError(refused(name, refusals), provider=name)
         run, meter = site.run, site.meter
         ordinal = next(site.ordinals)
         run.record("model_call_started", site.step_id, site.attempt, ordinal, {"request": request, "provider": name})
@@ -86,6 +85,10 @@ class Gateway:
             cause = lone_error(error)
             if events.response is None:
                 self._failed(cause, events)
+            if isinstance(cause, CredentialError) and self._provider_name is None:
+                # Whoever has not asked for this provider may not want it.
+                hint = f"{cause.hint or 'set it'}, or name another provider than '{name}', which is the default"
+                raise CredentialError(cause.message, hint=hint) from cause
             if cause is error:
                 raise
             raise cause from cause.__cause__
@@ -109,7 +112,7 @@ class Gateway:
     async def embed(self, request: EmbedRequest, site: CallSite) -> EmbedResponse:
         """Turn texts into vectors; see :meth:`Provider.embed`."""
         name = self.provider_name()
-        provider = await self._session.provider(name, self._overrides.get(name, {}))
+        provider = await self._session.provider(name, self._overrides)
         run, meter, ordinal = site.run, site.meter, next(site.ordinals)
         run.record("model_call_started", site.step_id, site.attempt, ordinal, {"request": request, "provider": name})
         try:
@@ -129,17 +132,6 @@ class Gateway:
         run.record("model_call_finished", site.step_id, site.attempt, ordinal, {"response": response})
         return response
 
-    def _with_model(self, request: ModelRequest, name: str, provider: Provider) -> ModelRequest:
-        if request.model:
-            return request
-        offer = self._session.host.get("provider", name).offer
-        default = provider.default_model() or (offer.default_model if isinstance(offer, ProviderOffer) else None)
-        if not default:
-            raise ConfigurationError(
-                f"no model is set, and provider '{name}' has no default", hint="set config.model, or use -m"
-            )
-        return replace(request, model=default)
-
     def _priced(self, response: ModelResponse, provider: Provider) -> ModelResponse:
         if response.cost_usd is not None:
             return response
@@ -158,51 +150,6 @@ def _may_have_cost(error: BaseException) -> bool:
 
 def _error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
-
-
-def _check(request: ModelRequest, provider: Provider) -> None:
-    """Refuse what the provider cannot do, before any request."""
-    features = provider.features
-    media = {each.type for each in _media(request) if each.data is not None} - features.media
-    linked = {each.type for each in _media(request) if each.url is not None} - features.media_by_url
-    lacks = [
-        what
-        for what, wanted, there in (
-            ("tools", bool(request.tools), features.tools),
-            ("choice of tools", request.tool_choice != "auto", features.tool_choice),
-            (
-                "replies held to a JSON schema",
-                request.output is not None and request.output.schema is not None,
-                features.output_schemas,
-            ),
-            (
-                "replies held to JSON",
-                request.output is not None and request.output.schema is None,
-                features.json_objects,
-            ),
-            *((f"attachments of type {each}", True, False) for each in sorted(media)),
-            *((f"attachments of type {each} by URL", True, False) for each in sorted(linked)),
-            *(
-                (f"the hosted tool '{each.tool}'", True, each.tool in features.hosted_tools)
-                for each in request.hosted_tools
-            ),
-        )
-        if wanted and not there
-    ]
-    problems = [f"it has no {what}" for what in lacks] + list(provider.check(request))
-    if problems:
-        raise UnsupportedError(
-            f"provider '{provider.name}' cannot take this request: {'; '.join(problems)}", provider=provider.name
-        )
-
-
-def _media(request: ModelRequest) -> Iterator[MediaPart]:
-    for message in request.messages:
-        if isinstance(message, UserMessage):
-            yield from (part for part in message.parts if isinstance(part, MediaPart))
-        elif isinstance(message, ToolMessage):
-            for result in message.results:
-                yield from result.media
 
 
 def _through(

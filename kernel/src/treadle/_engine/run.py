@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from treadle._document import provider_overrides
+from treadle._document import provider_overrides, sandbox_block
 from treadle._engine.context import RunningStep
 from treadle._engine.failures import Failure, wait_before
 from treadle._engine.gateway import Gateway
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from treadle._engine.session import Session
 
 __all__ = ["Run"]
+
+_WARNINGS_KEPT = 1000
 
 
 @dataclass(slots=True)
@@ -76,11 +78,11 @@ class Run:
         self.gateway = Gateway(session, self.config.provider, provider_overrides(workflow.host, self.config))
         self.hub = Hub(self.run_id, observers)
         self._journal = session.journal
-        self._graph = Graph.of(workflow.steps)
+        self._graph = graph = Graph.of(workflow.steps, workflow.order)
         self._settling = Settling(self._graph, pass_over_failures=self.config.on_step_failure == "continue")
         self._state = RunState({**workflow.state, **(state or {})})
         self._ancestors: dict[int, int] = {}
-        self._readers: list[int] = [len(each) for each in self._graph.dependents]
+        self._readers = [len(each) + len(more) for each, more in zip(graph.dependents, graph.followers, strict=True)]
         self._results: dict[str, StepResult] = {}
         self._progress: dict[str, _Progress] = {}
         self._running = 0
@@ -89,6 +91,7 @@ class Run:
         self._timed_out = False
         self._unrecorded: Exception | None = None
         self._sandbox: Resource[Sandbox] | None = None
+        self._warnings: dict[RunWarning, None] = {}
 
     # --- for steps ------------------------------------------------------------------------------------
 
@@ -104,9 +107,11 @@ class Run:
             raise
 
     def warn(self, step_id: str | None, message: str) -> None:
-        """Tell observers something that does not stop the run."""
-        if self.hub.active:
-            self.hub.send(RunWarning(run_id=self.run_id, step_id=step_id, message=message))
+        """Tell observers something that does not stop the run, and keep it for the result."""
+        warning = RunWarning(run_id=self.run_id, step_id=step_id, message=message)
+        if len(self._warnings) < _WARNINGS_KEPT:
+            self._warnings[warning] = None
+        self.hub.send(warning)
 
     async def sandbox(self) -> Sandbox | None:
         """The run's sandbox, opened on first use; None where no sandbox is installed."""
@@ -172,9 +177,9 @@ class Run:
         return len(self._results) == len(self._graph.steps) and self._first_failed() is None
 
     def _open_sandbox(self) -> Sandbox:
-        registered = self.workflow.host.sole("sandbox", "the run")
-        kind: type[Sandbox] = registered.load()
-        return kind(kind.block_model.model_validate(self.config.sandbox or {}), Path.cwd())
+        host = self.workflow.host
+        kind: type[Sandbox] = host.sole("sandbox", "the run").load()
+        return kind(sandbox_block(host, kind, self.config.sandbox or {}), Path.cwd())
 
     def _start_ready(self, nursery: trio.Nursery) -> None:
         """Start what may start: all that others can see of it here, as trio runs new tasks in any order."""
@@ -247,14 +252,14 @@ class Run:
         return None
 
     def _sees(self, index: int) -> int:
-        """The writers that a step sees: its ancestors. Kept only until all its dependents have started."""
+        """The writers that a step sees: its ancestors. Kept only until all that come after it have started."""
         sees = 0
-        for dependency in self._graph.dependencies[index]:
-            sees |= self._ancestors[dependency] | 1 << dependency
+        for dependency in (*self._graph.dependencies[index], *self._graph.after[index]):
+            sees |= self._ancestors[dependency] | 1 << self._graph.rank[dependency]
             self._readers[dependency] -= 1
             if not self._readers[dependency]:
                 del self._ancestors[dependency]
-        if self._graph.dependents[index]:
+        if self._graph.dependents[index] or self._graph.followers[index]:
             self._ancestors[index] = sees
         return sees
 
@@ -268,7 +273,7 @@ class Run:
         writes = [(step.output, outcome.value)] if step.output is not None else []
         if outcome.writes:
             writes += [(StatePath.parse_state(path), value) for path, value in outcome.writes.items()]
-        make_writes = self._state.prepare(index, sees, writes) if writes else None
+        make_writes = self._state.prepare(self._graph.rank[index], sees, writes) if writes else None
         if step.output is None or outcome.shown is not outcome.value:
             check_value(outcome.shown, f"steps.{step.id}.output")
         if outcome.not_taken:
@@ -374,6 +379,7 @@ class Run:
             total_cost_usd=None if unknown_cost else cost,
             total_duration_ms=seconds * 1000,
             error=error,
+            warnings=tuple(self._warnings),
         )
 
     def _status(self) -> tuple[RunStatus, str | None]:
@@ -401,14 +407,15 @@ class _StepsView(Mapping[str, Any]):
 
     def __getitem__(self, step_id: str) -> Any:
         result = self._run._results.get(step_id)
-        if result is None or not self._sees >> self._run._graph.number[step_id] & 1:
+        graph = self._run._graph
+        if result is None or not self._sees >> graph.rank[graph.number[step_id]] & 1:
             raise KeyError(step_id)
         if result.output is None and result.status is StepStatus.SUCCESS:
             raise KeyError(step_id)
         return {"output": result.output, "status": str(result.status)}
 
     def __iter__(self) -> Any:
-        return (step_id for step_id in self._run._results if step_id in self)
+        return (step.id for step in self._run._graph.steps if step.id in self)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

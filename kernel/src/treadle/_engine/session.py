@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import trio
 
-from treadle._document import Workflow
+from treadle._document import Workflow, load_workflow
 from treadle._engine.journal import MemoryJournal
 from treadle._engine.observers import CallbackObserver
 from treadle._engine.resources import Resource
 from treadle._engine.run import Run
-from treadle._settings import build_settings
+from treadle._settings.providers import build_settings
 from treadle.contracts.events import Observer, RunEvent
 from treadle.contracts.journal import Journal
 from treadle.contracts.offers import LayerOffer, Role
@@ -48,24 +49,25 @@ class Session:
 
     async def run(
         self,
-        workflow: Workflow,
+        workflow: Workflow | str | os.PathLike[str],
         *,
         state: Mapping[str, Any] | None = None,
         on_event: Callable[[RunEvent], object] | None = None,
         observers: Sequence[Observer] = (),
         run_id: str | None = None,
     ) -> RunResult:
-        """Run a workflow to its end.
+        """Run a workflow, or the file of one, to its end.
 
         :param state: initial values that win over the workflow's own, key by key.
         :param on_event: called with every event of the run; see :mod:`treadle.contracts.events`.
+        :raises DocumentError: the file has problems.
         :raises StateError: a value of ``state`` cannot be kept in a state.
         """
         return await self.start(workflow, state=state, on_event=on_event, observers=observers, run_id=run_id).execute()
 
     def start(
         self,
-        workflow: Workflow,
+        workflow: Workflow | str | os.PathLike[str],
         *,
         state: Mapping[str, Any] | None = None,
         on_event: Callable[[RunEvent], object] | None = None,
@@ -73,19 +75,22 @@ class Session:
         run_id: str | None = None,
     ) -> Run:
         """A run that is ready: ``await run.execute()`` runs it, ``run.cancel()`` ends it early with a result."""
+        if not isinstance(workflow, Workflow):
+            workflow = load_workflow(workflow, host=self.host, state_keys=state or ())
         installed = [registered.load()() for registered in self.host.registry.all("observer").values()]
         given = [*observers, *([CallbackObserver(on_event)] if on_event else [])]
         return Run(self, workflow, state=state, observers=[*installed, *given], run_id=run_id)
 
     # --- for runs -------------------------------------------------------------------------------------
 
-    async def provider(self, name: str, overrides: Mapping[str, Any]) -> Provider:
-        """The provider of that name under those settings, opened on first use."""
-        key = (name, json.dumps(overrides, sort_keys=True, default=str) if overrides else "")
+    async def provider(self, name: str, overrides: Mapping[str, Mapping[str, Any]]) -> Provider:
+        """The provider of that name, opened on first use; ``overrides`` are settings by kind of provider."""
+        own = overrides.get(self.host.get("provider", name).name) if overrides else None
+        key = (name, json.dumps(own, sort_keys=True, default=str) if own else "")
         resource = self._providers.get(key)
         if resource is None:
             kind: type[Provider] = self.host.load("provider", name)
-            settings = build_settings(kind.settings_model, overrides, name=name)
+            settings = build_settings(self.host, name, own)
             resource = self._providers[key] = Resource(self._nursery, lambda: kind(name, settings))
         return await resource.get()
 
@@ -97,9 +102,9 @@ class Session:
         tool: Tool = self._single("tool", name)
         return tool
 
-    def role(self, role: Role, needed_by: str) -> Any:
-        """What serves a role of which a deployment has one."""
-        return self._single(role, self.host.sole(role, needed_by).name)
+    def role(self, role: Role, needed_by: str, name: str | None = None) -> Any:
+        """What serves a role: under that name, or the one that the deployment has."""
+        return self._single(role, self.host.sole(role, needed_by).name if name is None else name)
 
     def price(self, provider: Provider, model: str, usage: Usage) -> float | None:
         """What a call cost, None where nobody knows."""
@@ -139,10 +144,17 @@ def _layers(host: Host) -> list[ProviderLayer]:
     return [registered.load()() for *_, registered in ordered]
 
 
+def _journal(host: Host) -> Journal:
+    """The journal that the settings choose; one in memory where they do not."""
+    chosen = host.settings.roles.journal
+    journal: Journal = MemoryJournal() if chosen is None else host.load("journal", chosen)()
+    return journal
+
+
 @asynccontextmanager
 async def open_session(host: Host, journal: Journal | None = None) -> AsyncIterator[Session]:
     """A session for as long as the context lasts. Leaving it waits until everything opened has been closed."""
-    kept = MemoryJournal() if journal is None else journal
+    kept = _journal(host) if journal is None else journal
     try:
         async with open_nursery() as nursery:
             session = Session(nursery, host, kept)

@@ -34,6 +34,8 @@ class Settling:
     3. Something it waits for was skipped because of a router: skipped, naming the router, unless another thing it
        waits for lies on that router's taken branch and succeeded. So a join after a branch runs.
     4. Otherwise it may start.
+
+    What it only starts after must have settled too, and has no part in the decision.
     """
 
     graph: Graph
@@ -51,7 +53,10 @@ class Settling:
     def __post_init__(self) -> None:
         count = len(self.graph.steps)
         self.status = [StepStatus.PENDING] * count
-        self._waiting = [len(waits_for) for waits_for in self.graph.dependencies]
+        self._waiting = [
+            len(waits_for) + len(after)
+            for waits_for, after in zip(self.graph.dependencies, self.graph.after, strict=True)
+        ]
         self._branch = [_NONE] * count
         self._skipped_by = [_NONE] * count
         self._has_routers = any(self.graph.gates)
@@ -73,7 +78,8 @@ class Settling:
             self._branch[index] = self._branch_of(index)
         pending = [index]
         while pending:
-            for dependent in self.graph.dependents[pending.pop()]:
+            settled = pending.pop()
+            for dependent in (*self.graph.dependents[settled], *self.graph.followers[settled]):
                 self._waiting[dependent] -= 1
                 if self._waiting[dependent]:
                     continue

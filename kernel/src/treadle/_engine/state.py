@@ -5,15 +5,19 @@ every write is kept as a version with its writer, and a view is the set of write
 integer with a bit for each step. Reading a key finds the newest visible version; in a chain of steps that
 is the newest version there is.
 
-Writes of parallel steps to different paths under one key are merged where both are visible; of writes to
-the same path, or to paths that do not go together, the one committed last is seen.
+Writers are numbered so that a step comes after its ancestors, and otherwise in the order of the document. Writes
+of parallel steps to different paths under one key are merged where both are visible; of writes to the same path,
+or to paths that do not go together, that of the later number is seen. So a state depends on the document and on
+what the steps made, and never on which of them was quicker.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from treadle._language import MISSING, StatePath, assign, look_up
@@ -93,8 +97,11 @@ class _Version:
 
 @dataclass(slots=True)
 class _Key:
-    """All versions of one key, ``initial`` and those written. ``merged`` is the value last put together, as those see
-    it who see ``merged_for``: readers of a join ask again and again."""
+    """All versions of one key, ``initial`` and those written, in the order of their writers.
+
+    ``merged`` is the value last put together, as those see it who see ``merged_for``: readers of a join ask again
+    and again.
+    """
 
     initial: Any
     writers: int = 0
@@ -105,9 +112,15 @@ class _Key:
     def append(self, version: _Version) -> None:
         """Keep one more."""
         self.writers |= 1 << version.writer
-        self.versions.append(version)
-        if len(self.versions) > _VALUES_KEPT:
-            self.versions[-_VALUES_KEPT - 1].value = _DROPPED
+        versions = self.versions
+        if versions and versions[-1].writer > version.writer:
+            versions.insert(bisect_right(versions, version.writer, key=attrgetter("writer")), version)
+        else:
+            versions.append(version)
+        if len(versions) > _VALUES_KEPT:
+            versions[-_VALUES_KEPT - 1].value = _DROPPED
+            if version.writer < versions[-_VALUES_KEPT].writer:
+                version.value = _DROPPED
 
     def read(self, visible: int) -> Any:
         """The value as one sees it who sees those writers, at least one of whom wrote."""
@@ -203,11 +216,18 @@ class RunState:
         return key.read(visible)
 
     def names(self, sees: int) -> Iterator[str]:
-        """The top-level keys as one sees them: the initial ones, then those written, in order of first write."""
+        """The top-level keys as one sees them: the initial ones, then those written, in the order of their writers."""
         yield from self.initial
-        for name, key in self._keys.items():
-            if name not in self.initial and key.writers & sees:
-                yield name
+        written = (
+            (_lowest_bit(key.writers & sees), name)
+            for name, key in self._keys.items()
+            if name not in self.initial and key.writers & sees
+        )
+        yield from (name for _, name in sorted(written))
+
+
+def _lowest_bit(bits: int) -> int:
+    return (bits & -bits).bit_length()
 
 
 class StateView(Mapping[str, Any]):

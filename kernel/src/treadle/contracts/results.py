@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
+from treadle.contracts.events import RunWarning
 from treadle.messages import Usage
 
 __all__ = ["RunResult", "RunStatus", "StepResult", "StepStatus", "json_value"]
@@ -113,7 +114,10 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """What a run came to. ``total_tokens`` and ``total_cost_usd`` are None where any part is unknown."""
+    """What a run came to. ``total_tokens`` and ``total_cost_usd`` are None where any part is unknown.
+
+    ``warnings`` are what did not stop the run and its owner should know, each distinct one once.
+    """
 
     run_id: str
     workflow_name: str
@@ -124,6 +128,7 @@ class RunResult:
     total_cost_usd: float | None
     total_duration_ms: float
     error: str | None = None
+    warnings: tuple[RunWarning, ...] = ()
     annotations: tuple[Mapping[str, Any], ...] = field(default=())
 
     @property
@@ -143,5 +148,6 @@ class RunResult:
             "total_cost_usd": self.total_cost_usd,
             "total_duration_ms": self.total_duration_ms,
             "error": self.error,
+            "warnings": [{"step_id": each.step_id, "message": each.message} for each in self.warnings],
             "annotations": json_value(self.annotations),
         }
