@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,9 +13,11 @@ import treadle
 if TYPE_CHECKING:
     from treadle import Host
 
-__all__ = ["debug_option", "host_without", "is_debugging", "without_option"]
+__all__ = ["config_option", "debug_option", "find_settings_file", "host_options", "host_without", "is_debugging"]
 
 _DEBUG = "treadle_cli.debug"
+_CONFIG = "treadle.config"
+"""In a context's ``meta``: the settings file named on the command line, empty for none. Packages may read it."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -41,21 +44,57 @@ def is_debugging(ctx: click.Context) -> bool:
     return bool(ctx.find_root().meta.get(_DEBUG))
 
 
-def without_option(function: _Function) -> _Function:
-    """``--without NAME``, repeatable, as the argument ``without``."""
-    return click.option(
+def _note_config(ctx: click.Context, parameter: click.Parameter, value: str | bool | None) -> None:
+    if value is None or value is False:
+        return
+    file = value if isinstance(value, str) else ""
+    if not file and parameter.name == "config":
+        raise click.BadParameter("it names no file; --no-config reads none")
+    if ctx.meta.get(_CONFIG, file) != file:
+        raise click.BadParameter("only one settings file counts, and another one, or none, is asked for as well")
+    ctx.meta[_CONFIG] = file
+
+
+def config_option(function: _Function) -> _Function:
+    """``--config FILE`` and ``--no-config``. They may stand before or after the command's name."""
+    options: dict[str, Any] = {"expose_value": False, "is_eager": True, "callback": _note_config}
+    named = click.option(
+        "--config", metavar="FILE", help="Read settings from FILE, not from the nearest treadle.yaml.", **options
+    )
+    none = click.option("--no-config", is_flag=True, help="Read no treadle.yaml.", **options)
+    return named(none(function))
+
+
+def host_options(function: _Function) -> _Function:
+    """``--without NAME``, repeatable, as the argument ``without``; and those of :func:`config_option`."""
+    without = click.option(
         "--without",
         metavar="PLUGIN",
         multiple=True,
         help="Leave a plugin out, by its name in `treadle plugins`. Repeatable.",
-    )(function)
+    )
+    return without(config_option(function))
 
 
-def host_without(names: Collection[str]) -> Host:
-    """Everything installed, except those plugins.
+def find_settings_file() -> tuple[str | None, str]:
+    """The settings file that counts, or None; and who says so."""
+    ctx = click.get_current_context(silent=True)
+    named = ctx.meta.get(_CONFIG) if ctx else None
+    if named is not None:
+        return named or None, "command line"
+    return treadle.find_settings(), "TREADLE_CONFIG" if "TREADLE_CONFIG" in os.environ else "found"
 
-    Not ``treadle.default_host()``, whose module brings the documents along, which not every command needs.
 
-    :raises PluginError: one of them is not installed.
+def host_without(names: Collection[str], *, check_providers: bool = False) -> Host:
+    """Everything installed, as the settings file says, except those plugins.
+
+    Without a file not by ``treadle.deployed_host()``, whose module brings the documents along, which not every
+    command needs.
+
+    :raises DocumentError: the settings file has problems.
+    :raises PluginError: one of the plugins is not installed.
     """
-    return treadle.Host.discover(without=names)
+    file, _ = find_settings_file()
+    if file is None:
+        return treadle.Host.discover(without=names)
+    return treadle.deployed_host(file, without=names, check_providers=check_providers)

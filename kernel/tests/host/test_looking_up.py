@@ -135,7 +135,8 @@ def test_the_sole_one_of_a_role() -> None:
     with pytest.raises(NotInstalledError) as several:
         both.sole("sandbox", "tool 'x'")
     assert str(several.value) == (
-        "tool 'x' needs a sandbox, and several are installed: box, cage; keep one, or disable the others with --without"
+        "tool 'x' needs a sandbox, and several are installed: box, cage; "
+        "choose one under roles.sandbox in treadle.yaml, or leave the others out with --without"
     )
     none = Host.of({})
     with pytest.raises(NotInstalledError) as missing:

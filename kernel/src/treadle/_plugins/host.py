@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
@@ -19,8 +19,11 @@ from treadle._plugins.finding import PLUGINS, Distribution, distribution_of, lis
 from treadle._plugins.registry import ROLES, Registered, Registry, cause_of, hook_of
 from treadle._suggest import close_match, did_you_mean
 from treadle.contracts.offers import ConfigOffer, LayerOffer, Offer, ProviderOffer, Role
-from treadle.errors import ConfigurationError, NotInstalledError, PluginError, TreadleError
+from treadle.errors import ConfigurationError, NotInstalledError, PluginError, Problem, TreadleError
 from treadle.hookspecs import PROJECT, TreadleHooks
+
+if TYPE_CHECKING:
+    from treadle.contracts.settings import Settings
 
 __all__ = ["Host", "PluginReport", "PluginState"]
 
@@ -42,13 +45,17 @@ class PluginState(StrEnum):
 
 @dataclass(slots=True)
 class PluginReport:
-    """What became of one plugin. ``error`` is set exactly where it is broken."""
+    """What became of one plugin. ``error`` is set exactly where it is broken.
+
+    :param remedy: what to do about it where it is disabled.
+    """
 
     name: str
     source: str
     state: PluginState
     point: EntryPoint | None = None
     error: PluginError | None = None
+    remedy: str = ""
     load_seconds: float = 0.0
     offers: list[Registered] = field(default_factory=list)
 
@@ -68,38 +75,47 @@ class Host:
 
     One broken plugin never stops the others: it is kept in :attr:`reports` with its cause, and an error that
     concerns something it would have offered can name it.
+
+    :param settings: which offer serves under which name and role; everything as it is without them.
+    :raises ConfigurationError: aliases of the settings go round in a circle.
     """
 
-    def __init__(self, *, catalogue: Catalogue | None = None) -> None:
+    def __init__(self, *, catalogue: Catalogue | None = None, settings: Settings | None = None) -> None:
         self.registry = Registry()
         self.reports: list[PluginReport] = []
+        self.warnings: tuple[Problem, ...] = ()
+        """What is doubtful about the settings."""
+        self._settings = settings
+        self._aliases = _resolved(settings) if settings else {}
         self.catalogue = catalogue or Catalogue()
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(TreadleHooks)
 
     @classmethod
-    def discover(cls, *, without: Collection[str] = ()) -> Host:
-        """A host of everything installed, except the plugins named in ``without``, which are not imported.
+    def discover(cls, *, without: Collection[str] = (), settings: Settings | None = None) -> Host:
+        """A host of everything installed, except the plugins named in ``without`` and those that the settings
+        leave out. These are not imported.
 
         :raises PluginError: ``without`` names a plugin that is not there.
         """
-        host = cls(catalogue=Catalogue.discover())
+        host = cls(catalogue=Catalogue.discover(), settings=settings)
         points = list_entry_points(PLUGINS)
         names = Counter(point.name for point in points)
         for name in without:
             if name not in names:
                 raise PluginError(f"no plugin '{name}' is installed", hint=did_you_mean(name, names))
         for point in points:
-            host._add_entry_point(point, disabled=point.name in without, shared_name=names[point.name] > 1)
+            remedy = f"leave out --without {point.name}" if point.name in without else _left_out(point.name, settings)
+            host._add_entry_point(point, remedy=remedy, shared_name=names[point.name] > 1)
         return host
 
     @classmethod
-    def of(cls, plugins: Mapping[str, object]) -> Host:
+    def of(cls, plugins: Mapping[str, object], *, settings: Settings | None = None) -> Host:
         """A host of the given plugins only, by name, without discovery.
 
         :raises PluginError: one of them is broken; in a test that is a fault, not a fact of life.
         """
-        host = cls()
+        host = cls(settings=settings)
         for name, plugin in plugins.items():
             report = PluginReport(name, getattr(plugin, "__name__", type(plugin).__name__), PluginState.LOADED)
             host.reports.append(report)
@@ -115,12 +131,33 @@ class Host:
 
     # --- finding what serves --------------------------------------------------------------------------
 
+    @property
+    def settings(self) -> Settings:
+        """The settings of the deployment."""
+        if self._settings is None:
+            from treadle.contracts.settings import Settings  # only now: it brings pydantic along
+
+            self._settings = Settings()
+        return self._settings
+
+    def resolve(self, role: Role, name: str) -> str:
+        """The name that serves for this one: another where the settings have an alias."""
+        return self._aliases.get(role, {}).get(name, name)
+
+    def names(self, role: Role) -> list[str]:
+        """Every name that may be asked for, sorted: those offered, aliases, and the settings' own providers."""
+        own = self._settings.providers if self._settings and role == "provider" else ()
+        return sorted({*self.registry.names(role), *self._aliases.get(role, ()), *own})
+
     def get(self, role: Role, name: str) -> Registered:
-        """What serves the role under that name.
+        """What serves the role under that name. For a provider that is its kind's.
 
         :raises NotInstalledError: nothing does; the hint names the package, a close match, or what is there.
         :raises PluginError: two plugins offer it.
         """
+        name = self.resolve(role, name)
+        if self._settings is not None and role == "provider" and name in self._settings.providers:
+            name = self._settings.providers[name].kind or name
         found = self.registry.get(role, name)
         if found is None:
             raise self._missing(role, name)
@@ -135,6 +172,9 @@ class Host:
 
         :raises NotInstalledError: nothing does, or several could and none was chosen.
         """
+        chosen = getattr(self._settings.roles, role, None) if self._settings else None
+        if chosen is not None:
+            return self.get(role, chosen)
         names = self.registry.names(role)
         if len(names) == 1:
             return self.get(role, names[0])
@@ -142,7 +182,7 @@ class Host:
         if names:
             raise NotInstalledError(
                 f"{needed_by} needs a {what}, and several are installed: {', '.join(names)}",
-                hint="keep one, or disable the others with --without",
+                hint=f"choose one under roles.{role} in treadle.yaml, or leave the others out with --without",
             )
         packages = self.catalogue.distributions(role)
         raise NotInstalledError(
@@ -151,16 +191,29 @@ class Host:
         )
 
     def default_provider(self) -> str:
-        """The model provider of documents and deployments that name none.
+        """The model provider of documents that name none: the settings' own, else the one whose offer says so.
 
         :raises ConfigurationError: none is the default.
         """
+        if self._settings is not None and self._settings.provider is not None:
+            return self._settings.provider
         offers = self.registry.all("provider")
         defaults = [name for name, each in offers.items() if getattr(each.offer, "is_default", False)]
         if len(defaults) == 1:
             return defaults[0]
         there = f"there is {', '.join(offers)}" if offers else "pip install treadle-openai, or another provider"
         raise ConfigurationError("no model provider is set", hint=f"set config.provider, or use -p; {there}")
+
+    def default_model(self, provider: str) -> str | None:
+        """The settings' model, where that is the provider that they or the offers make the default."""
+        if self._settings is None or self._settings.model is None:
+            return None
+        try:
+            default = self.default_provider()
+        except ConfigurationError:  # whatever it is, it is not this one
+            return None
+        same = self.resolve("provider", default) == self.resolve("provider", provider)
+        return self._settings.model if same else None
 
     def _missing(self, role: Role, name: str) -> NotInstalledError:
         what = role.replace("_", " ")
@@ -170,7 +223,7 @@ class Host:
             if broken is not None:
                 return NotInstalledError(f"{what} '{name}' is not available: {broken.message}", hint=broken.hint)
             return NotInstalledError(f"{what} '{name}' is not installed", hint=f"pip install {distribution}")
-        installed = self.registry.names(role)
+        installed = [each for each in self.names(role) if each != name]
         match = close_match(name, [*installed, *self.catalogue.names(role)])
         if match is None:
             return NotInstalledError(f"no {what} '{name}'", hint=self._who_may(installed))
@@ -188,22 +241,23 @@ class Host:
             if report.error is not None:
                 return f"it may be offered by {report.owner}, which is broken: see treadle plugins"
             if report.state is PluginState.DISABLED:
-                return f"it may be offered by {report.owner}, which is disabled: leave out --without {report.name}"
+                return f"it may be offered by {report.owner}, which is disabled: {report.remedy}"
         return did_you_mean("", installed)
 
     def _broken_of(self, distribution: str) -> TreadleError | None:
         for report in self.reports:
             if report.state is PluginState.LOADED or _normal(report.distribution.name) != _normal(distribution):
                 continue
-            return report.error or PluginError(f"{report.owner} is disabled", hint=f"leave out --without {report.name}")
+            return report.error or PluginError(f"{report.owner} is disabled", hint=report.remedy)
         return None
 
     # --- loading --------------------------------------------------------------------------------------
 
-    def _add_entry_point(self, point: EntryPoint, *, disabled: bool, shared_name: bool) -> None:
-        report = PluginReport(point.name, point.value, PluginState.DISABLED, point)
+    def _add_entry_point(self, point: EntryPoint, *, remedy: str, shared_name: bool) -> None:
+        """``remedy`` is what to do to have the plugin, where it is left out."""
+        report = PluginReport(point.name, point.value, PluginState.DISABLED, point, remedy=remedy)
         self.reports.append(report)
-        if disabled:
+        if remedy:
             return
         report.state = PluginState.LOADED
         if shared_name:
@@ -261,6 +315,33 @@ class Host:
                 for name, offer in offers.items():
                     _check_offer(caller.name, role, name, offer)
                     report.offers.append(Registered(role, name, offer, report.name, report.point))
+
+
+def _left_out(name: str, settings: Settings | None) -> str:
+    """What to do to have a plugin that the settings leave out; nothing where they do not."""
+    if settings is None:
+        return ""
+    file = settings.source or "the settings"
+    if name in settings.plugins.disabled:
+        return f"take it out of plugins.disabled in {file}"
+    if settings.plugins.enabled is not None and name not in settings.plugins.enabled:
+        return f"add it to plugins.enabled in {file}"
+    return ""
+
+
+def _resolved(settings: Settings) -> dict[Role, dict[str, str]]:
+    """Every alias with the name at the end of its chain."""
+    ends: dict[Role, dict[str, str]] = {}
+    for role, aliases in settings.aliases.by_role().items():
+        ends[role] = {}
+        for name in aliases:
+            chain = [name]
+            while chain[-1] in aliases:
+                chain.append(aliases[chain[-1]])
+                if chain[-1] in chain[:-1]:
+                    raise ConfigurationError(f"the aliases go round in a circle: {' -> '.join(chain)}")
+            ends[role][name] = chain[-1]
+    return ends
 
 
 def _check_offer(hook: str, role: Role, name: object, offer: object) -> None:

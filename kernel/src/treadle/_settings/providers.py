@@ -3,39 +3,94 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from treadle.contracts.provider import FromEnv, ProviderSettings
+from treadle.contracts.offers import ProviderOffer
+from treadle.contracts.provider import FromEnv, Provider, ProviderSettings
 from treadle.errors import ConfigurationError
+from treadle.messages import ModelRequest
 
-__all__ = ["build_settings"]
+if TYPE_CHECKING:
+    from treadle._plugins import Host
+
+__all__ = ["SettingValue", "build_settings", "provider_values", "refused", "with_model"]
 
 
-def build_settings(
-    model: type[ProviderSettings],
-    overrides: Mapping[str, Any],
-    *,
-    name: str,
-    environment: Mapping[str, str] = os.environ,
-) -> ProviderSettings:
-    """Settings of the provider ``name``.
+@dataclass(frozen=True, slots=True)
+class SettingValue:
+    """A value and where it comes from: ``treadle.yaml:5:14``, an environment variable, ``config`` or ``default``."""
 
-    :raises ConfigurationError: a value is not valid; the message says where it came from.
+    value: Any
+    origin: str
+
+
+def provider_values(
+    host: Host, name: str, overrides: Mapping[str, Any] | None = None, environment: Mapping[str, str] = os.environ
+) -> dict[str, SettingValue]:
+    """What is set for the provider of that name, by setting, before it is checked.
+
+    The environment speaks to a provider that has its kind's own name. Otherwise ``OPENAI_BASE_URL`` would send every
+    entry of that kind to one server, each with its own key.
+
+    :param overrides: what the workflow's config says.
+    :raises NotInstalledError: there is no such provider.
     """
-    values, origins = dict(overrides), dict.fromkeys(overrides, "config")
-    for field_name, field in model.model_fields.items():
+    name = host.resolve("provider", name)
+    registered = host.get("provider", name)
+    settings, entry = host.settings, host.settings.providers.get(name)
+    given = {
+        setting: SettingValue(value, settings.place_of("providers", name, setting) or "settings")
+        for setting, value in (entry.settings if entry else {}).items()
+    }
+    given |= {setting: SettingValue(value, "config") for setting, value in (overrides or {}).items()}
+    model: type[ProviderSettings] = registered.load().settings_model
+    for setting, field in model.model_fields.items() if name == registered.name else ():
         for marker in field.metadata:
             text = environment.get(marker.variable, "").strip() if isinstance(marker, FromEnv) else ""
             if text:
-                values[field_name], origins[field_name] = text, marker.variable
+                given[setting] = SettingValue(text, marker.variable)
+    return given
+
+
+def build_settings(host: Host, name: str, overrides: Mapping[str, Any] | None = None) -> ProviderSettings:
+    """Settings of the provider of that name.
+
+    :raises ConfigurationError: a value is not valid; the message says where it came from.
+    """
+    given = provider_values(host, name, overrides)
+    model: type[ProviderSettings] = host.load("provider", name).settings_model
     try:
-        return model.model_validate(values)
+        return model.model_validate({setting: each.value for setting, each in given.items()})
     except ValidationError as error:
-        details = error.errors(include_url=False)[0]
-        field_name = str(details["loc"][0]) if details["loc"] else ""
-        place = origins.get(field_name, f"providers.{name}")
-        where = f"{place}: " if place == field_name else f"{place}: setting '{field_name}' of provider '{name}': "
-        raise ConfigurationError(f"{where}{details['msg'].removeprefix('Value error, ')}") from error
+        details = error.errors(include_url=False)[-1]
+        setting = str(details["loc"][0]) if details["loc"] else ""
+        origin = given[setting].origin if setting in given else f"providers.{name}"
+        raise ConfigurationError(
+            f"{origin}: setting '{setting}' of provider '{name}': {details['msg'].removeprefix('Value error, ')}"
+        ) from error
+
+
+def with_model(host: Host, request: ModelRequest, provider: Provider) -> ModelRequest:
+    """The request, with the default model where it names none: the deployment's, the provider's, the offer's.
+
+    :raises ConfigurationError: there is none.
+    """
+    if request.model:
+        return request
+    offer = host.get("provider", provider.name).offer
+    offered = offer.default_model if isinstance(offer, ProviderOffer) else None
+    model = host.default_model(provider.name) or provider.default_model() or offered
+    if not model:
+        raise ConfigurationError(
+            f"no model is set, and provider '{provider.name}' has no default", hint="set config.model, or use -m"
+        )
+    return replace(request, model=model)
+
+
+def refused(provider: str, refusals: Sequence[str]) -> str:
+    """What is said of a request that a provider refuses, before a run and in it."""
+    return f"provider '{provider}' cannot take this request: {'; '.join(refusals)}"

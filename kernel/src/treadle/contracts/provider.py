@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import ClassVar, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from treadle.errors import UnsupportedError
-from treadle.messages import EmbedRequest, EmbedResponse, ModelRequest, StreamEvent
+from treadle.messages import (
+    EmbedRequest,
+    EmbedResponse,
+    MediaPart,
+    ModelRequest,
+    StreamEvent,
+    ToolMessage,
+    UserMessage,
+)
 
 __all__ = ["Exchange", "Features", "FromEnv", "Provider", "ProviderLayer", "ProviderSettings"]
 
@@ -59,7 +67,9 @@ class ProviderSettings(BaseModel):
     # A key pasted into the wrong setting must not be repeated by the error about it.
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    default_model: str | None = None
+    default_model: str | None = Field(
+        default=None, description="the model where neither workflow nor settings name one"
+    )
 
 
 class Provider(ABC):
@@ -105,6 +115,10 @@ class Provider(ABC):
         """
         return ()
 
+    def refusals(self, request: ModelRequest) -> list[str]:
+        """Why the request cannot be sent: what the provider lacks, and what :meth:`check` says."""
+        return [*(f"it has no {what}" for what in _lacking(self.features, request)), *self.check(request)]
+
     @abstractmethod
     def exchange(self, request: ModelRequest) -> Exchange:
         """Send the request and give its events.
@@ -136,3 +150,33 @@ class ProviderLayer(Protocol):
     def exchange(self, request: ModelRequest, proceed: Callable[[ModelRequest], Exchange]) -> Exchange:
         """Like :meth:`Provider.exchange`; ``proceed`` goes one layer further in."""
         ...
+
+
+def _lacking(features: Features, request: ModelRequest) -> Iterator[str]:
+    """What the request needs and the provider does not have."""
+    if request.tools and not features.tools:
+        yield "tools"
+    if request.tool_choice != "auto" and not features.tool_choice:
+        yield "choice of tools"
+    if request.output is not None:
+        if request.output.schema is None and not features.json_objects:
+            yield "replies held to JSON"
+        elif request.output.schema is not None and not features.output_schemas:
+            yield "replies held to a JSON schema"
+    media = list(_media(request))
+    for kind in sorted({each.type for each in media if each.data is not None} - features.media):
+        yield f"attachments of type {kind}"
+    for kind in sorted({each.type for each in media if each.url is not None} - features.media_by_url):
+        yield f"attachments of type {kind} by URL"
+    for hosted in request.hosted_tools:
+        if hosted.tool not in features.hosted_tools:
+            yield f"the hosted tool '{hosted.tool}'"
+
+
+def _media(request: ModelRequest) -> Iterator[MediaPart]:
+    for message in request.messages:
+        if isinstance(message, UserMessage):
+            yield from (part for part in message.parts if isinstance(part, MediaPart))
+        elif isinstance(message, ToolMessage):
+            for result in message.results:
+                yield from result.media

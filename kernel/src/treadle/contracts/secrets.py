@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from treadle.errors import CredentialError
 
 if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
     from pydantic_core import CoreSchema
 
 __all__ = ["SecretRef"]
@@ -75,3 +75,8 @@ class SecretRef:
             python_schema=core_schema.union_schema([core_schema.is_instance_schema(cls), from_text]),
             serialization=core_schema.plain_serializer_function_ser_schema(lambda ref: ref.reference),
         )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        note = "A reference, env:NAME or file:PATH, never the secret itself"
+        return {"type": "string", "pattern": "^(env|file):.", "$comment": note}

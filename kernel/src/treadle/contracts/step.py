@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+from functools import reduce
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -63,13 +67,31 @@ class StepOutcome:
 class Reference:
     """Something outside the document that a step names, to be looked up when the document is checked.
 
-    :param role: what it is to serve as, e.g. ``tool``.
+    :param role: what it is to serve as, e.g. ``tool``; or ``file``, a path that must exist; or ``object``, a dotted
+        path (``package.module:Class``) that must be importable.
     :param field: the step's field that names it, dotted (``tools.0.name``).
     """
 
-    role: Role
+    role: Role | Literal["file", "object"]
     name: str
     field: str
+
+    def load(self) -> Any:
+        """The object that a reference of role ``object`` names, ``package.module:Class`` or ``package.module.Class``.
+
+        The working directory is put at the end of ``sys.path``: a workflow may name what stands beside it.
+
+        :raises ImportError, AttributeError: it is not there; or whatever its module raises.
+        """
+        module, colon, attribute = self.name.partition(":")
+        if not colon:
+            module, _, attribute = self.name.rpartition(".")
+        if not module or not attribute or module.startswith("."):
+            raise ImportError("an object is named as package.module:Class")
+        here = str(Path.cwd())
+        if here not in sys.path and "" not in sys.path:
+            sys.path.append(here)
+        return reduce(getattr, attribute.split("."), import_module(module))
 
 
 class StepContext(ABC):
@@ -136,8 +158,12 @@ class StepContext(ABC):
         """Tell the run's owner something that does not stop it."""
 
     @abstractmethod
-    def role(self, role: Role) -> Any:
-        """What serves a role that the step declared in ``needs``."""
+    def role(self, role: Role, name: str | None = None) -> Any:
+        """What serves a role that the step declared in ``needs``.
+
+        :param name: which one, of a role that has several, such as a trim policy; aliases of the deployment apply.
+        :raises NotInstalledError: nothing does.
+        """
 
 
 class Step(BaseModel, ABC):
@@ -186,6 +212,13 @@ class Step(BaseModel, ABC):
 
     def references(self) -> Iterable[Reference]:
         """What it names outside the document."""
+        return ()
+
+    def model_requests(self, config: RunConfig) -> Iterable[ModelRequest]:
+        """Requests such as the step will make, with templates as they stand for the texts.
+
+        Asked when a document is checked, so that the provider can say what it would refuse.
+        """
         return ()
 
 
