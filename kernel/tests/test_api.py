@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from types import ModuleType
 from typing import Any
@@ -116,7 +117,7 @@ async def test_a_run_id_is_twelve_hexadecimal_digits_unless_one_is_given(host, w
 
 RUN_NAMES = {
     "run_id", "workflow_name", "status", "step_results", "final_state", "total_tokens", "total_cost_usd",
-    "total_duration_ms", "error", "annotations",
+    "total_duration_ms", "error", "warnings", "annotations",
 }  # fmt: skip
 STEP_NAMES = {
     "step_id", "status", "output", "error", "error_classification", "duration_ms", "token_usage", "cost_usd", "model",
@@ -183,3 +184,35 @@ async def test_two_sessions_do_not_share_anything(host, workflow):
     async with treadle.open(host=host) as one, treadle.open(host=host) as two:
         assert one.journal is not two.journal
         assert (await one.run(workflow)).final_state == (await two.run(workflow)).final_state
+
+
+async def test_a_session_runs_a_file_too(host, tmp_path):
+    file = tmp_path / "flow.yaml"
+    file.write_text("name: x\nsteps:\n  - {id: a, type: say, text: hi, output: v}\n", encoding="utf-8")
+    async with treadle.open(host=host) as session:
+        result = await session.run(file)
+    assert result.final_state == {"v": "hi"}
+
+
+def one_step(host: Host, **config: Any) -> treadle.Workflow:
+    step = {"id": "a", "type": "say", "text": "hi {who}", "output": "v"}
+    data = {"name": "x", "config": config, "state": {"who": "you"}, "steps": [step]}
+    return treadle.build_workflow(data, host=host)
+
+
+def test_a_program_on_asyncio_awaits_a_run(host):
+    seen: list[Any] = []
+
+    async def main():
+        return await treadle.run(one_step(host), state={"who": "me"}, on_event=seen.append)
+
+    result = asyncio.run(main())
+    assert result.final_state == {"who": "me", "v": "hi me"}
+    assert type(seen[-1]).__name__ == "RunFinished"
+
+
+def test_a_config_given_to_a_run_wins_over_the_documents(host):
+    workflow = one_step(host, max_retries=1)
+    assert treadle.run_sync(workflow, config={"max_concurrent_steps": 2}).status == "success"
+    with pytest.raises(treadle.ConfigurationError, match="max_concurrent_steps"):
+        treadle.run_sync(workflow, config={"max_concurrent_steps": 0})

@@ -11,9 +11,14 @@ from typing import Any
 
 _HOMES = {
     "treadle._document": "Workflow",
+    "treadle._document.schema": "settings_schema workflow_schema",
     "treadle._engine": "Session",
     "treadle._plugins": "Host",
-    "treadle.api": "build_workflow default_host load_workflow open parse_workflow run run_sync",
+    "treadle._settings.finding": "find_settings",
+    "treadle._settings.providers": "SettingValue provider_values",
+    "treadle.api": """
+        build_workflow default_host deployed_host load_settings load_workflow open parse_workflow run run_sync
+    """,
     "treadle.contracts.config": "RetrySettings RunConfig",
     "treadle.contracts.events": "Observer RunEvent",
     "treadle.contracts.journal": "Journal JournalEntry",
@@ -23,6 +28,7 @@ _HOMES = {
     "treadle.contracts.results": "RunResult RunStatus StepResult StepStatus",
     "treadle.contracts.sandbox": "CommandResult HttpClient HttpReply HttpRequest Sandbox",
     "treadle.contracts.secrets": "SecretRef",
+    "treadle.contracts.settings": "Settings",
     "treadle.contracts.sources": "AttachmentFetcher AttachmentRequest PriceSource",
     "treadle.contracts.step": "Reference Step StepContext StepDetails StepOutcome",
     "treadle.contracts.tool": "Tool ToolContext",

@@ -1,13 +1,24 @@
 """What type checkers see of the package; `__init__.py` loads each name when it is touched."""
 
 from treadle._document import Workflow as Workflow
+from treadle._document.schema import settings_schema as settings_schema
+from treadle._document.schema import workflow_schema as workflow_schema
 from treadle._engine import Session as Session
 from treadle._plugins import Host as Host
+from treadle._settings.finding import find_settings as find_settings
+from treadle._settings.providers import SettingValue as SettingValue
+from treadle._settings.providers import provider_values as provider_values
 from treadle.api import (
     build_workflow as build_workflow,
 )
 from treadle.api import (
     default_host as default_host,
+)
+from treadle.api import (
+    deployed_host as deployed_host,
+)
+from treadle.api import (
+    load_settings as load_settings,
 )
 from treadle.api import (
     load_workflow as load_workflow,
@@ -103,6 +114,7 @@ from treadle.contracts.sandbox import (
     Sandbox as Sandbox,
 )
 from treadle.contracts.secrets import SecretRef as SecretRef
+from treadle.contracts.settings import Settings as Settings
 from treadle.contracts.sources import (
     AttachmentFetcher as AttachmentFetcher,
 )

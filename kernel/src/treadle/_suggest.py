@@ -4,15 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 
-__all__ = ["close_match", "did_you_mean"]
+__all__ = ["close_match", "did_you_mean", "only_match", "similar_file"]
 
 
 def close_match(name: str, known: Iterable[str]) -> str | None:
     """The known name most like ``name``, or None where none is alike."""
+    found = _close(name, known, 1)
+    return found[0] if found else None
+
+
+def only_match(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is like ``name``, where there is just one."""
+    found = _close(name, known, 2)
+    return found[0] if len(found) == 1 else None
+
+
+def _close(name: str, known: Iterable[str], most: int) -> list[str]:
     by_folded = {each.casefold(): each for each in known}
-    found = get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
-    return by_folded[found[0]] if found else None
+    return [by_folded[each] for each in get_close_matches(name.casefold(), by_folded, n=most, cutoff=0.6)]
+
+
+def similar_file(name: str) -> str | None:
+    """A file or folder that is there and most like the one named, which is not; folders may be misspelt too."""
+    here = Path(Path(name).anchor)
+    for part in Path(name).parts[1 if here.anchor else 0 :]:
+        try:
+            if not (here / part).exists():
+                match = close_match(part, (each.name for each in here.iterdir()))
+                if match is None:
+                    return None
+                part = match
+        except (OSError, ValueError):  # no folder, or closed to us
+            return None
+        here /= part
+    return str(here)
 
 
 def did_you_mean(name: str, known: Iterable[str], *, list_up_to: int = 8) -> str | None:

@@ -4,40 +4,93 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 from treadle import _document
 from treadle._document import Workflow
+from treadle._document import deployment as _deployment
 from treadle._plugins import Host
+from treadle._settings.finding import find_settings
 
 if TYPE_CHECKING:
     from treadle._engine import Session
     from treadle.contracts.events import RunEvent
     from treadle.contracts.journal import Journal
     from treadle.contracts.results import RunResult
+    from treadle.contracts.settings import Settings
 
-__all__ = ["build_workflow", "default_host", "load_workflow", "open", "parse_workflow", "run", "run_sync"]
+__all__ = [
+    "build_workflow",
+    "default_host",
+    "deployed_host",
+    "load_settings",
+    "load_workflow",
+    "open",
+    "parse_workflow",
+    "run",
+    "run_sync",
+]
 
 
 @functools.cache
 def default_host() -> Host:
-    """Everything installed, found once a process."""
-    return Host.discover()
+    """Everything installed, as the ``treadle.yaml`` that counts here says. Found once a process.
+
+    :raises DocumentError: that file has problems.
+    """
+    return deployed_host()
+
+
+def deployed_host(
+    settings: str | os.PathLike[str] | None = None, *, without: Collection[str] = (), check_providers: bool = False
+) -> Host:
+    """Everything installed, as a settings file says. What is doubtful in it is in the host's ``warnings``.
+
+    :param settings: the file; without it the one that ``TREADLE_CONFIG`` names, or else the nearest
+        ``treadle.yaml`` from the working directory upward, or none. ``Host.discover()`` reads none.
+    :param without: plugins to leave out as well.
+    :param check_providers: whether to check the settings of every provider, which imports it. Without it that is
+        done when a workflow is loaded that uses it.
+    :raises DocumentError: with every problem of the file, each with its place.
+    :raises PluginError: ``without`` names a plugin that is not there.
+    """
+    file = find_settings() if settings is None else settings
+    if file is None:
+        return Host.discover(without=without)
+    return _deployment.deployed_host(file, without=without, check_providers=check_providers)
+
+
+def load_settings(path: str | os.PathLike[str] | None = None) -> Settings:
+    """Read a settings file and check its form; for ``Host.discover(settings=...)``.
+
+    :param path: the file; without it the one that counts, as for :func:`deployed_host`, or no settings.
+    :raises DocumentError: with every problem found, each with its place.
+    """
+    from treadle.contracts.settings import Settings
+
+    file = find_settings() if path is None else path
+    return Settings() if file is None else _deployment.load_settings(file)
 
 
 def load_workflow(
-    path: str | os.PathLike[str], *, host: Host | None = None, config: Mapping[str, Any] | None = None
+    path: str | os.PathLike[str],
+    *,
+    host: Host | None = None,
+    config: Mapping[str, Any] | None = None,
+    state_keys: Iterable[str] = (),
 ) -> Workflow:
     """Read and check a workflow file.
 
-    :param host: the plugins to use; everything installed without it.
+    :param host: the plugins to use; :func:`default_host` without it.
     :param config: values that win over the document's own ``config:``; None leaves a value as it is.
+    :param state_keys: keys of the state that the run will be given, so that reads of them are not warned about.
     :raises ConfigurationError: one of those values is not valid.
     :raises DocumentError: with every problem found, each with its place.
     """
-    return _document.load_workflow(path, host=host or default_host(), config=config)
+    return _document.load_workflow(path, host=host or default_host(), config=config, state_keys=state_keys)
 
 
 def parse_workflow(text: str, *, host: Host | None = None, config: Mapping[str, Any] | None = None) -> Workflow:
@@ -55,7 +108,7 @@ def build_workflow(
 def open(*, host: Host | None = None, journal: Journal | None = None) -> AbstractAsyncContextManager[Session]:
     """A session: ``async with treadle.open() as session: result = await session.run(workflow)``.
 
-    :param host: the plugins to use; everything installed without it.
+    :param host: the plugins to use; :func:`default_host` without it.
     :param journal: where runs are recorded; in memory without it.
     """
     from treadle._engine import open_session
@@ -67,25 +120,47 @@ async def run(
     workflow: Workflow | str | os.PathLike[str],
     *,
     state: Mapping[str, Any] | None = None,
+    config: Mapping[str, Any] | None = None,
     on_event: Callable[[RunEvent], object] | None = None,
 ) -> RunResult:
     """Run a workflow, or the file of one, in a session of its own.
 
+    Works under trio, and under asyncio: there the run has a thread to itself, a cancelled task cancels it, and
+    ``on_event`` is called in that thread.
+
     :param state: initial values that win over the workflow's own, key by key.
+    :param config: values that win over the workflow's own ``config:``, such as ``{"provider": "mock"}``.
     :raises DocumentError: the file has problems.
     """
-    checked = workflow if isinstance(workflow, Workflow) else load_workflow(workflow)
+    if _is_asyncio_running():
+        from treadle._engine.asyncio_host import run_for_asyncio
+
+        again = functools.partial(run, workflow, state=state, config=config, on_event=on_event)
+        return await run_for_asyncio(again)
+    if isinstance(workflow, Workflow):
+        checked = workflow.with_config(**(config or {}))
+    else:
+        checked = load_workflow(workflow, config=config, state_keys=state or ())
     async with open(host=checked.host) as session:
         return await session.run(checked, state=state, on_event=on_event)
+
+
+def _is_asyncio_running() -> bool:
+    asyncio = sys.modules.get("asyncio")  # a program that has not imported it does not run on it
+    try:
+        return asyncio is not None and asyncio.get_running_loop() is not None
+    except RuntimeError:
+        return False
 
 
 def run_sync(
     workflow: Workflow | str | os.PathLike[str],
     *,
     state: Mapping[str, Any] | None = None,
+    config: Mapping[str, Any] | None = None,
     on_event: Callable[[RunEvent], object] | None = None,
 ) -> RunResult:
     """As :func:`run`, for programs that are not asynchronous."""
     import trio
 
-    return trio.run(functools.partial(run, workflow, state=state, on_event=on_event))
+    return trio.run(functools.partial(run, workflow, state=state, config=config, on_event=on_event))

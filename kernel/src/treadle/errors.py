@@ -104,8 +104,11 @@ class TreadleError(Exception):
 class Problem:
     """One thing wrong with a document, and where.
 
-    ``line`` and ``column`` count from 1, and are None where the document did not come from text.
+    ``line`` and ``column`` count from 1, in characters, and are None where the document did not come from text.
+    ``end_line`` and ``end_column`` are the place behind the last character, None where only the start is known.
     ``path`` is the dotted place in the document (``steps.summarize.model``), empty for the whole.
+    ``code`` is one of those on the page docs/errors.md.
+    ``fix`` is the text that mends it in place of what stands from start to end; None where none is certain.
     """
 
     message: str
@@ -116,6 +119,9 @@ class Problem:
     file: str | None = None
     line: int | None = None
     column: int | None = None
+    end_line: int | None = None
+    end_column: int | None = None
+    fix: str | None = None
 
     def __str__(self) -> str:
         place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
@@ -162,7 +168,12 @@ class StepError(TreadleError):
 
 
 class TemplateError(StepError):
-    """A template does not parse (found at load), or a strict one misses a value (at run)."""
+    """A template does not parse (found at load), or a strict one misses a value (at run).
+
+    ``offset`` is where in the template it goes wrong, where that is known.
+    """
+
+    offset: int | None = None
 
 
 class ExpressionError(StepError):

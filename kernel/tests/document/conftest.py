@@ -55,6 +55,9 @@ class Route(Idle):
         fields = {f"conditions.{index}.target": each.target for index, each in enumerate(self.conditions)}
         return fields if self.default is None else {**fields, "default": self.default}
 
+    def targets(self) -> Mapping[str, str]:
+        return dict.fromkeys(self.target_fields().values(), "")
+
 
 class Use(Idle):
     tool: str

@@ -24,6 +24,7 @@ config:
   replies: {a: 1}
 state:
   word: hello
+  answer: none
   list: [1, 2.5, true, null]
 steps:
   - id: ask
@@ -252,12 +253,45 @@ def chain(length: int, **fields: str) -> str:
         lambda length: chain(length).replace("depends_on: [s", "depends_on: [z"),
         lambda length: chain(length).replace("type: say", "type: sya"),
         lambda length: re.sub(r"id: s\d+", "id: s", chain(length)),
+        lambda length: re.sub(r"depends_on: \[.*?\]", "output: k", chain(length)),
+        lambda length: re.sub(r"depends_on: \[.*?\]", "output: k", chain(length)).replace("'x'", "'{state.k}'"),
+        lambda length: re.sub(r"\{id: s(\d+)(.*)'x'", r"{output: k\1, id: s\1\2'{state.k\1}'", chain(length)),
+        lambda length: re.sub(r"id: s(\d+)(.*)'x'", r"id: s\1, output: key\1\2'{word\1} {kye\1}'", chain(length)),
     ],
-    ids=["right", "unknown field", "unknown step", "unknown type", "one id"],
+    ids=[
+        "right",
+        "unknown field",
+        "unknown step",
+        "unknown type",
+        "one id",
+        "one output",
+        "one output that all read",
+        "reads of what the step writes itself",
+        "words in braces",
+    ],
 )
 def test_ten_times_the_steps_take_about_ten_times_the_work(make: Callable[[int], str], shared_host: Host) -> None:
     small, large = calls_to_check(make(300), shared_host), calls_to_check(make(3000), shared_host)
     assert large <= 12 * small
+
+
+def test_ten_thousand_steps_cost_no_more_than_twelve_times_a_thousand(shared_host: Host) -> None:
+    def flow(length: int) -> str:
+        reads = re.sub(r"\{id: s(\d+)", r"{output: o\1, id: s\1", chain(length))
+        return re.sub(r"'x'(.*\[s(\d+)\])", r"'{state.o\2}'\1", reads)
+
+    small, large = calls_to_check(flow(1_000), shared_host), calls_to_check(flow(10_000), shared_host)
+    assert large <= 12 * small
+
+
+def test_a_circle_of_a_hundred_thousand_steps_is_printed_as_a_way(shared_host: Host) -> None:
+    text = chain(100_000).replace("depends_on: []", "depends_on: [s99999]")
+    (problem,) = problems_of(text, shared_host)
+    assert problem.line == 3
+    assert problem.message == (
+        "the steps wait for each other: s0 -> s99999 -> s99998 -> s99997 -> s99996 -> s99995 -> s99994 -> s99993 -> "
+        "s99992 -> s99991 -> ... -> s0"
+    )
 
 
 def test_a_chain_of_many_thousand_steps_is_checked(shared_host: Host) -> None:

@@ -92,13 +92,13 @@ def test_a_diamond_is_no_circle(problems: Problems) -> None:
     assert problems(document(*steps)) == []
 
 
-ROUTE = "name: x\nsteps:\n  - id: r\n    type: route\n    conditions:\n      - {expression: state.a, target: TARGET}\n"
+ROUTE = "name: x\nsteps:\n  - id: r\n    type: route\n    conditions:\n      - {expression: 1 < 2, target: TARGET}\n"
 
 
 def test_a_target_that_is_not_there_is_named(problems: Problems) -> None:
     text = ROUTE.replace("TARGET", "hi") + "    default: looow\n  - {id: high, type: idle}\n  - {id: low, type: idle}\n"
     assert problems(text) == [
-        "6:39: steps.r.conditions.0.target: no step 'hi'; did you mean 'high'?",
+        "6:37: steps.r.conditions.0.target: no step 'hi'; did you mean 'high'?",
         "7:14: steps.r.default: no step 'looow'; did you mean 'low'?",
     ]
 
@@ -107,7 +107,7 @@ def test_a_target_that_does_not_wait_for_its_router_is_a_warning(problems: Probl
     text = ROUTE.replace("TARGET", "high") + "  - {id: high, type: idle}\n"
     assert problems(text) == [
         (
-            "6:39: warning: steps.r.conditions.0.target: step 'high' does not depend on 'r', so it runs whatever is "
+            "6:37: warning: steps.r.conditions.0.target: step 'high' does not depend on 'r', so it runs whatever is "
             "chosen; add depends_on: [r] to it"
         )
     ]

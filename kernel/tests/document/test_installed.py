@@ -112,7 +112,7 @@ def test_two_sandboxes_are_one_too_many(problems: Problems, new_host: NewHost, p
     assert problems("name: x\nconfig: {sandbox: {}}" + TAIL, both) == [
         (
             "2:19: config.sandbox: config.sandbox needs a sandbox, and several are installed: box, other; "
-            "keep one, or disable the others with --without"
+            "choose one under roles.sandbox in treadle.yaml, or leave the others out with --without"
         )
     ]
 

@@ -14,7 +14,7 @@ BRACE_HINT = 'in YAML a value that begins with { needs quotes: "{state.x}"'
 
 
 def test_a_right_document_has_no_problems(problems: Problems) -> None:
-    assert problems(HEAD + "  - {id: a, type: say, prompt: 'hi {state.x}', output: a.b}\n") == []
+    assert problems(HEAD + "  - {id: a, type: say, prompt: 'hi {state.x}', output: a.b}\nstate: {x: 1}\n") == []
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_mistakes_in_the_small_languages_stand_at_their_value(problems: Problems
         "    depends_on: [a]\n"
     )
     template, expression = [each for each in problems(text) if ": warning: " not in each]
-    assert template.startswith("5:13: steps.a.prompt: ")
+    assert template.startswith("6:10: steps.a.prompt: ")
     assert "{state.x" in template
     assert expression.startswith("10:21: steps.b.conditions.0.expression: ")
 
@@ -223,7 +223,7 @@ def test_every_mistake_of_a_file_comes_in_one_pass_in_the_order_of_the_file(prob
     )
     found = problems(text)
     assert [line.split(": ")[0] for line in found] == [
-        "2:1", "4:13", "5:16", "6:15", "8:5", "10:5", "11:17", "11:23", "13:11", "15:9", "17:13"
+        "2:1", "4:13", "5:16", "6:15", "8:5", "10:5", "11:17", "11:23", "13:11", "15:9", "17:17"
     ]  # fmt: skip
     assert "warning" not in " ".join(found)
 

@@ -111,7 +111,7 @@ def test_keys_that_yaml_1_1_turns_into_booleans_stay_text() -> None:
 def test_places_count_from_one_in_characters() -> None:
     text = "name: é\nsteps:\n  - {id: ü, type: x}\n  - id: b\n    depends_on:\n      - a\n"
     _, marks, _ = read(text, "f")
-    assert marks.place == (1, 1)
+    assert marks.place == (1, 1, 6, 10, "")
     assert marks.value(("name",)) == (1, 7)
     assert marks.key(("steps",)) == (2, 1)
     assert marks.value(("steps",)) == (3, 3)

@@ -148,6 +148,10 @@ async def test_a_transient_failure_is_tried_again(autojump_clock: Any) -> None:
         ({"modle": "m"}, "steps.ask.modle: unknown field; did you mean 'model'?"),
         ({"response_schema": {"type": "json_schema"}}, "the field 'schema' is missing"),
         (
+            {"response_schema": SCHEMA},
+            "this is a JSON Schema itself; write {type: json_schema, schema: ...} around it",
+        ),
+        (
             {"response_schema": {"type": "json_schema", "schema": {"type": "objekt"}}},
             "not a JSON Schema: type: 'objekt' is not valid under any of the given schemas",
         ),
@@ -190,6 +194,21 @@ def test_a_provider_given_from_outside_saves_a_document_whose_own_is_not_there()
     assert workflow.config.provider == "scripted"
     with pytest.raises(treadle.NotInstalledError, match="no provider 'scriptd'; did you mean 'scripted'"):
         treadle.build_workflow(data, host=host, config={"provider": "scriptd"})
+
+
+async def test_a_key_that_the_default_provider_lacks_is_said_to_be_of_the_default() -> None:
+    provider = scripted(*[treadle.CredentialError("ACME_KEY is not set", hint="export ACME_KEY=...")] * 2)
+    offer = treadle.ProviderOffer(provider, "scripted", is_default=True)
+    parts = {"llm_call": plugin, "double": offering({"provider": {"scripted": offer}})}
+    data = document()
+    result = await run_workflow(data, plugins=parts)
+    assert result.error == "step 'ask': ACME_KEY is not set; export ACME_KEY=..."
+    del data["config"]["provider"]
+    result = await run_workflow(data, plugins=parts)
+    assert result.error == (
+        "step 'ask': ACME_KEY is not set; export ACME_KEY=..., "
+        "or name another provider than 'scripted', which is the default"
+    )
 
 
 async def test_what_a_provider_wants_known_is_a_warning_of_the_run() -> None:

@@ -49,11 +49,11 @@ def test_the_offers_are_those_of_the_package() -> None:
     ("statement", "absent"),
     [
         ("import treadle_openai.plugin", ("openai", "httpx2", "pydantic", "trio", "treadle_openai.provider")),
-        ("import treadle_openai.provider", ("openai", "httpx2")),
+        ("import treadle_openai.provider", ("openai", "httpx2", "trio")),
         (
             "from treadle_openai.provider import *; from treadle_openai.settings import *\n"  # noqa: ISC004
             "list(OpenAIProvider('openai', OpenAISettings()).check(REQUEST))",
-            ("openai", "httpx2"),
+            ("openai", "httpx2", "trio"),
         ),
     ],
     ids=["plugin", "provider", "checked"],

@@ -54,6 +54,22 @@ async def test_no_true_condition_and_no_default_fails_the_step_without_a_retry()
     assert result.step_results["high"].reason == "step 'choose' failed"
 
 
+async def test_an_equation_with_a_missing_value_is_false_and_warned_about() -> None:
+    router: dict[str, Any] = {
+        "conditions": [{"expression": "state.scroe == 81", "target": "high"}],
+        "default": "low",
+    }
+    result = await run_workflow(document(**router), plugins=PLUGINS)
+    assert result.step_results["low"].status == "success"
+    assert [each.message for each in result.warnings] == [
+        "'state.scroe' is missing, and reads as null in the expression 'state.scroe == 81'"
+    ]
+    router["conditions"][0]["expression"] = "state.scroe is None"
+    result = await run_workflow(document(**router), plugins=PLUGINS)
+    assert result.step_results["high"].status == "success"
+    assert result.warnings == ()
+
+
 async def test_comparing_a_missing_value_fails_and_names_it() -> None:
     router = {"conditions": [{"expression": "state.nothing > 80", "target": "high"}], "default": "low"}
     result = await run_workflow(document(**router), plugins=PLUGINS)

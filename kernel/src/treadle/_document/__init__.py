@@ -1,7 +1,7 @@
 """Documents: YAML with positions, the envelope, steps checked by their own plugins, every problem at once."""
 
-from treadle._document.envelope import provider_overrides
+from treadle._document.envelope import provider_overrides, sandbox_block
 from treadle._document.loading import build_workflow, load_workflow, parse_workflow
 from treadle._document.workflow import Workflow
 
-__all__ = ["Workflow", "build_workflow", "load_workflow", "parse_workflow", "provider_overrides"]
+__all__ = ["Workflow", "build_workflow", "load_workflow", "parse_workflow", "provider_overrides", "sandbox_block"]

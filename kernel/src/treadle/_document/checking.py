@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from treadle._document.problems import Path, Reporter
-from treadle.errors import NotInstalledError, TreadleError
+from treadle._document.outside import check_references
+from treadle._document.problems import Path, Reporter, dotted_path
+from treadle.errors import TreadleError
 
 if TYPE_CHECKING:
     from treadle._plugins import Host
@@ -43,7 +44,8 @@ def check_provider(config: RunConfig, host: Host, report: Reporter) -> None:
         try:
             host.get("provider", config.provider)
         except TreadleError as error:
-            report.add(("config", "provider"), "not-installed", error.message, hint=error.hint)
+            fix = report.only(config.provider, host.names("provider"))
+            report.add(("config", "provider"), "not-installed", error.message, hint=error.hint, fix=fix)
 
 
 def check_default_provider(config: RunConfig, steps: Mapping[int, Step], host: Host, report: Reporter) -> None:
@@ -92,17 +94,20 @@ def check_steps(steps: Mapping[int, Step], ids: Mapping[int, str], host: Host, r
     for index, step in steps.items():
         place: Path = ("steps", index)
         _check_targets(step, place, known, by_id, report)
-        _check_references(step, place, host, report)
+        check_references(step, place, host, report)
 
 
 def _unknown_step(name: str, asked_by: str | None, known: set[str], path: Path, report: Reporter) -> None:
-    hint = report.did_you_mean(name, (each for each in known if each != asked_by))
-    report.add(path, "unknown-step", f"no step '{name}'", hint=hint)
+    if report.is_wrong(path):  # no name at all
+        return
+    others = [each for each in known if each != asked_by]
+    hint = report.did_you_mean(name, others)
+    report.add(path, "unknown-step", f"no step '{name}'", hint=hint, fix=report.only(name, others))
 
 
 def _check_targets(step: Step, place: Path, known: set[str], by_id: Mapping[str, Step], report: Reporter) -> None:
     for dotted, target in step.target_fields().items():
-        path = (*place, *_path(dotted))
+        path = (*place, *dotted_path(dotted))
         if target not in known:
             _unknown_step(target, step.id, known, path, report)
         elif target in by_id and step.id not in by_id[target].depends_on:
@@ -113,30 +118,6 @@ def _check_targets(step: Step, place: Path, known: set[str], by_id: Mapping[str,
                 hint=f"add depends_on: [{step.id}] to it",
                 severity="warning",
             )
-
-
-def _check_references(step: Step, place: Path, host: Host, report: Reporter) -> None:
-    for role in step.needs:
-        if role == "provider":
-            continue  # any provider will do, and the config says which
-        try:
-            host.sole(role, f"step type '{step.type}'")
-        except TreadleError as error:
-            report.add((*place, "type"), "not-installed", error.message, hint=error.hint)
-    for reference in step.references():
-        try:
-            host.get(reference.role, reference.name)
-        except NotInstalledError as error:
-            # A warning: the step may never be reached, and then the run is whole.
-            report.add(
-                (*place, *_path(reference.field)), "not-installed", error.message, hint=error.hint, severity="warning"
-            )
-        except TreadleError as error:
-            report.add((*place, *_path(reference.field)), "not-installed", error.message, hint=error.hint)
-
-
-def _path(dotted: str) -> Path:
-    return tuple(int(part) if part.isdecimal() else part for part in dotted.split("."))
 
 
 def find_cycles(dependencies: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:

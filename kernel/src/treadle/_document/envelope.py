@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 from treadle.contracts.config import RunConfig
 from treadle.contracts.offers import ConfigOffer
+from treadle.contracts.sandbox import Sandbox
 from treadle.errors import PluginError
 
 if TYPE_CHECKING:
     from treadle._plugins import Host
 
-__all__ = ["Envelope", "config_model", "provider_overrides"]
+__all__ = ["Envelope", "config_model", "provider_overrides", "sandbox_block"]
 
 
 def _version_text(value: Any) -> Any:
@@ -68,3 +69,14 @@ def provider_overrides(host: Host, config: RunConfig) -> dict[str, dict[str, Any
         if isinstance(registered.offer, ConfigOffer) and registered.offer.provider and value is not None:
             overrides.setdefault(registered.offer.provider, {})[name] = value
     return overrides
+
+
+def sandbox_block(host: Host, kind: type[Sandbox], block: Mapping[str, Any]) -> BaseModel:
+    """What the sandbox holds a workflow to: its own block, within the deployment's.
+
+    :raises ValidationError: the block is not valid.
+    :raises SandboxError: the two cannot be combined.
+    """
+    child = kind.block_model.model_validate(block)
+    parent = host.settings.sandbox
+    return child if parent is None else kind.combine(kind.block_model.model_validate(parent), child)

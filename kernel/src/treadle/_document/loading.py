@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,15 @@ from treadle._document.checking import (
     check_steps,
 )
 from treadle._document.copying import copied
-from treadle._document.envelope import Envelope, config_model
+from treadle._document.dataflow import Knowledge, check_dataflow
+from treadle._document.envelope import Envelope, config_model, sandbox_block
 from treadle._document.mending import mended
+from treadle._document.outside import check_requests
 from treadle._document.problems import Reporter, shown
+from treadle._document.provider_settings import problems_of_used_provider
 from treadle._document.reading import decode, read
 from treadle._document.workflow import Workflow
-from treadle._suggest import close_match
+from treadle._suggest import similar_file
 from treadle.contracts.config import RunConfig
 from treadle.contracts.step import Step
 from treadle.errors import DocumentError, PluginError, Problem, TreadleError
@@ -30,7 +34,7 @@ from treadle.errors import DocumentError, PluginError, Problem, TreadleError
 if TYPE_CHECKING:
     from treadle._plugins import Host
 
-__all__ = ["build_workflow", "load_workflow", "parse_workflow"]
+__all__ = ["build_workflow", "load_workflow", "missing_config_field", "parse_workflow", "unreadable"]
 
 
 class _AnyStep(Step):
@@ -42,10 +46,17 @@ class _AnyStep(Step):
         raise AssertionError("a step of unknown type never runs")
 
 
-def load_workflow(path: str | os.PathLike[str], *, host: Host, config: Mapping[str, Any] | None = None) -> Workflow:
+def load_workflow(
+    path: str | os.PathLike[str],
+    *,
+    host: Host,
+    config: Mapping[str, Any] | None = None,
+    state_keys: Iterable[str] = (),
+) -> Workflow:
     """Read and check a workflow file.
 
     :param config: values that win over the file's own ``config:``; None leaves a value as it is.
+    :param state_keys: keys of the state that the run will be given, besides those of the file.
     :raises ConfigurationError: one of those is not valid.
     :raises DocumentError: with every problem found, each with its place.
     """
@@ -53,24 +64,34 @@ def load_workflow(path: str | os.PathLike[str], *, host: Host, config: Mapping[s
     try:
         raw = FilePath(file).read_bytes()
     except (OSError, ValueError) as error:  # ValueError: the name holds a NUL
-        raise DocumentError([_unreadable(file, error)]) from error
-    return parse_workflow(decode(raw, file), host=host, file=file, config=config)
+        raise DocumentError([unreadable(file, error)]) from error
+    return parse_workflow(decode(raw, file), host=host, file=file, config=config, state_keys=state_keys)
 
 
 def parse_workflow(
-    text: str, *, host: Host, file: str | None = None, config: Mapping[str, Any] | None = None
+    text: str,
+    *,
+    host: Host,
+    file: str | None = None,
+    config: Mapping[str, Any] | None = None,
+    state_keys: Iterable[str] = (),
 ) -> Workflow:
     """Read and check the text of a workflow. ``file`` is what messages call it.
 
     :raises DocumentError: as :func:`load_workflow`.
     """
     data, marks, problems = read(text, file or "<text>")
-    report = Reporter(file=file or "<text>", marks=marks, data=data)
+    report = Reporter(file=file or "<text>", marks=marks, data=data, text=text)
     report.add_read(problems)
-    return _check(data, report, host=host, source=file, overrides=config)
+    return _check(data, report, host=host, source=file, overrides=config, state_keys=state_keys)
 
 
-def build_workflow(data: Mapping[str, Any], *, host: Host, config: Mapping[str, Any] | None = None) -> Workflow:
+def build_workflow(
+    data: Mapping[str, Any],
+    *,
+    host: Host,
+    config: Mapping[str, Any] | None = None,
+) -> Workflow:
     """Check a workflow given as plain data, of which a copy is kept.
 
     :raises DocumentError: as :func:`load_workflow`; the problems have paths and no lines.
@@ -82,20 +103,16 @@ def build_workflow(data: Mapping[str, Any], *, host: Host, config: Mapping[str, 
     return _check(own, report, host=host, source=None, overrides=config)
 
 
-def _unreadable(file: str, error: OSError | ValueError) -> Problem:
+def unreadable(file: str, error: OSError | ValueError) -> Problem:
+    """That a file cannot be read, and which one may be meant."""
     hint = None
     if "\n" in file:
         return Problem(
             message="this is a text, not the name of a file", code="unreadable", hint="parse_workflow reads it"
         )
     if isinstance(error, FileNotFoundError):
-        folder = FilePath(file).parent
-        try:
-            names = [each.name for each in folder.iterdir()]
-        except OSError:  # the folder is missing too, or closed: there is no hint
-            names = []
-        match = close_match(FilePath(file).name, names)
-        hint = f"did you mean '{folder / match}'?" if match else None
+        match = similar_file(file)
+        hint = f"did you mean '{match}'?" if match else None
     elif isinstance(error, IsADirectoryError):
         hint = "name a file in it"
     reason = str(getattr(error, "strerror", None) or error).lower()
@@ -104,7 +121,13 @@ def _unreadable(file: str, error: OSError | ValueError) -> Problem:
 
 
 def _check(
-    data: Any, report: Reporter, *, host: Host, source: str | None, overrides: Mapping[str, Any] | None
+    data: Any,
+    report: Reporter,
+    *,
+    host: Host,
+    source: str | None,
+    overrides: Mapping[str, Any] | None,
+    state_keys: Iterable[str] = (),
 ) -> Workflow:
     if not isinstance(data, Mapping):
         hint = "load_workflow reads a file" if isinstance(data, str) and data.endswith((".yaml", ".yml")) else None
@@ -113,9 +136,24 @@ def _check(
     envelope = _check_envelope(data, report)
     provider = (overrides or {}).get("provider")
     config = _check_config(data.get("config"), host, report, provider_is_given=provider is not None)
-    steps = _check_each_step(data.get("steps"), host, report)
+    read = _check_each_step(data.get("steps"), host, report)
+    steps = read.steps
     if config is not None and provider is None:
         check_default_provider(config, steps, host, report)
+    if config is not None:
+        report.problems += problems_of_used_provider(provider or config.provider, steps.values(), host)
+    order: tuple[tuple[str, str], ...] = ()
+    if config is not None:
+        given = {name: value for name, value in (overrides or {}).items() if value is not None}
+        effective = config.model_copy(update=given)
+        whole = {index: step for index, step in steps.items() if index not in read.broken}
+        check_requests(whole, effective, host, report)
+        # A block that is not known may have been meant for the state.
+        blocks = (each for name, each in data.items() if name == "state_schema" or name not in Envelope.model_fields)
+        keys = frozenset(state_keys).union(*(each for each in blocks if isinstance(each, Mapping)))
+        state = data["state"] if isinstance(data.get("state"), Mapping) else {}
+        known = Knowledge(state, keys, read.broken, frozenset(read.ids))
+        order = check_dataflow(read.standing, known, report, strict_outputs=effective.strict_outputs)
     if report.errors or envelope is None or config is None:
         raise DocumentError(report.problems)
     return Workflow(
@@ -130,6 +168,7 @@ def _check(
         host=host,
         source=source,
         warnings=tuple(report.warnings),
+        order=order,
     ).with_config(**(overrides or {}))
 
 
@@ -142,8 +181,10 @@ def _check_envelope(data: Mapping[str, Any], report: Reporter) -> Envelope | Non
 
 
 def _check_config(block: Any, host: Host, report: Reporter, *, provider_is_given: bool) -> RunConfig | None:
+    block = {} if block is None else block
     if not isinstance(block, Mapping):
-        return RunConfig() if block is None else None
+        return None
+    block = {**host.settings.config, **block}
 
     def broken(name: str, error: PluginError) -> None:
         report.add(("config", name), "plugin", error.message, hint=error.hint, at_key=True)
@@ -152,19 +193,19 @@ def _check_config(block: Any, host: Host, report: Reporter, *, provider_is_given
     try:
         config = model.model_validate(block)
     except ValidationError as error:
-        report.add_validation(error, ("config",), model, missing=lambda name: _missing_config_field(name, host))
+        report.add_validation(error, ("config",), model, missing=lambda name: missing_config_field(name, host))
         rest = mended(model, block, error)
         if rest is None:
             return None
         config = rest
-    if config.sandbox is not None:
-        _check_sandbox(config.sandbox, host, report)
+    if config.sandbox is not None or host.settings.sandbox is not None:
+        _check_sandbox(config.sandbox or {}, host, report)
     if not provider_is_given:
         check_provider(config, host, report)
     return config
 
 
-def _missing_config_field(name: str, host: Host) -> TreadleError | None:
+def missing_config_field(name: str, host: Host) -> TreadleError | None:
     """Why a config field is not there: not installed, broken, or offered twice. None where nobody knows it."""
     if name in host.registry.names("config_field") or host.catalogue.distribution("config_field", name):
         try:
@@ -177,18 +218,39 @@ def _missing_config_field(name: str, host: Host) -> TreadleError | None:
 def _check_sandbox(block: Mapping[str, Any], host: Host, report: Reporter) -> None:
     """The sandbox block is the installed sandbox's to read."""
     try:
-        model = host.sole("sandbox", "config.sandbox").load().block_model
+        kind = host.sole("sandbox", "config.sandbox").load()
     except TreadleError as error:
         report.add(("config", "sandbox"), "not-installed", error.message, hint=error.hint)
         return
     try:
-        model.model_validate(block)
+        sandbox_block(host, kind, block)
     except ValidationError as error:
-        report.add_validation(error, ("config", "sandbox"), model)
+        report.add_validation(error, ("config", "sandbox"), kind.block_model)
+    except (TreadleError, ValueError) as error:
+        hint = error.hint if isinstance(error, TreadleError) else None
+        message = error.message if isinstance(error, TreadleError) else str(error)
+        report.add(("config", "sandbox"), "sandbox", message, hint=hint)
 
 
-def _check_each_step(block: Any, host: Host, report: Reporter) -> dict[int, Step]:
-    steps: dict[int, Step] = {}
+@dataclass(slots=True)
+class _Steps:
+    """The steps of a document, by their place in it.
+
+    :param steps: those of a known type; of one with mistakes, what is left without them.
+    :param standing: the same, and stand-ins for those of unknown type.
+    :param broken: those with mistakes, as they are written.
+    :param ids: the ids of all.
+    """
+
+    steps: dict[int, Step] = field(default_factory=dict)
+    standing: dict[int, Step] = field(default_factory=dict)
+    broken: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    ids: list[str] = field(default_factory=list)
+
+
+def _check_each_step(block: Any, host: Host, report: Reporter) -> _Steps:
+    read = _Steps()
+    steps = read.steps
     ids: dict[int, str] = {}
     depends_on: dict[int, list[str]] = {}
     for index, data in enumerate(block if isinstance(block, list | tuple) else ()):
@@ -201,22 +263,27 @@ def _check_each_step(block: Any, host: Host, report: Reporter) -> dict[int, Step
         if isinstance(waits_for, list) and all(isinstance(each, str) for each in waits_for):
             depends_on[index] = waits_for
         model = _step_type(data, index, host, report)
+        step: Step | None = None
         try:
             step = model.model_validate(data)
         except ValidationError as error:
             report.add_validation(error, ("steps", index), model)
-            rest = mended(model, data, error)
-            if rest is not None and model is not _AnyStep:
-                steps[index] = rest
+            step = mended(model, data, error)
+            read.broken[index] = data
         except TreadleError as error:  # a validator of the step's raised one of ours, which pydantic lets pass
             report.add(("steps", index), "bad-value", error.message, hint=error.hint)
-        else:
-            if model is not _AnyStep:
-                steps[index] = step
+            read.broken[index] = data
+        if model is _AnyStep:
+            read.broken[index] = data
+        elif step is not None:
+            steps[index] = step
+        if step is not None and step.id:
+            read.standing[index] = step
+    read.ids += ids.values()
     check_duplicate_ids(ids, report)
     check_dependencies(ids, depends_on, report)
     check_steps(steps, ids, host, report)
-    return steps
+    return read
 
 
 def _step_type(data: Mapping[str, Any], index: int, host: Host, report: Reporter) -> type[Step]:
@@ -227,7 +294,8 @@ def _step_type(data: Mapping[str, Any], index: int, host: Host, report: Reporter
     try:
         found = host.load("step_type", name)
     except TreadleError as error:
-        report.add(("steps", index, "type"), "unknown-step-type", error.message, hint=error.hint)
+        fix = report.only(name, host.names("step_type"))
+        report.add(("steps", index, "type"), "unknown-step-type", error.message, hint=error.hint, fix=fix)
         return _AnyStep
     if not (isinstance(found, type) and issubclass(found, Step)):
         owner = host.get("step_type", name).owner

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from treadle._document.reading import Marks, Place
-from treadle._suggest import did_you_mean
-from treadle.errors import Problem, Severity, TreadleError
+from treadle._document.reading import LINE_BREAK, Marks, Place, Span
+from treadle._language.arguments import faults
+from treadle._suggest import did_you_mean, only_match
+from treadle.errors import Problem, Severity, TemplateError, TreadleError
 
-__all__ = ["Path", "Reporter", "explain", "shown"]
+__all__ = ["Fix", "Inside", "Path", "Reporter", "dotted_path", "explain", "shown"]
 
 Path = tuple[str | int, ...]
 
@@ -24,7 +27,7 @@ _MOST_HINTS = 100
 _COMPILED = {
     "template": "bad-template",
     "expression": "bad-expression",
-    "arguments": "bad-arguments",
+    "arguments": "bad-template",
     "state_path": "bad-path",
 }
 
@@ -48,18 +51,28 @@ _WORDS: Mapping[str, str] = {
 }
 
 
-@dataclass(slots=True)
+Inside = tuple[str, int, int]
+"""A piece of a text value: the whole of it, and where in it the piece begins and ends."""
+
+Fix = tuple[str, str] | None
+"""A misspelt name, and the only one it can have been meant for."""
+
+
+@dataclass
 class Reporter:
     """Collects the problems of one document.
 
     :param marks: where things stand, None for a document that did not come from text.
+    :param text: that text; without it problems stand at values, not within them, and have no fixes.
     """
 
     file: str | None = None
     marks: Marks | None = None
     data: Any = None
+    text: str = ""
     problems: list[Problem] = field(default_factory=list)
     _seen: set[tuple[Place, str]] = field(default_factory=set)
+    _wrong: set[Path] = field(default_factory=set)
 
     def add_read(self, problems: Iterable[Problem]) -> None:
         """Note what the reader found. Its places are settled: nothing further is said of the values there."""
@@ -67,9 +80,23 @@ class Reporter:
             self.problems.append(problem)
             self._seen.add(((problem.line or 0, problem.column or 0), ""))
 
+    @property
+    def looks_for_names(self) -> bool:
+        """Whether close matches are still looked for."""
+        return len(self.problems) < _MOST_HINTS
+
     def did_you_mean(self, name: str, known: Iterable[str], *, list_up_to: int = 8) -> str | None:
         """A hint, unless there are so many problems that none is read."""
-        return did_you_mean(name, known, list_up_to=list_up_to) if len(self.problems) < _MOST_HINTS else None
+        return did_you_mean(name, known, list_up_to=list_up_to) if self.looks_for_names else None
+
+    def is_wrong(self, path: Path) -> bool:
+        """Whether something is said of the value at the path."""
+        return path in self._wrong
+
+    def only(self, name: str, known: Iterable[str]) -> Fix:
+        """The fix of a misspelt name, where only one of the known ones is like it."""
+        match = only_match(name, known) if self.looks_for_names else None
+        return (name, match) if match is not None else None
 
     def add(
         self,
@@ -80,15 +107,26 @@ class Reporter:
         hint: str | None = None,
         severity: Severity = "error",
         at_key: bool = False,
+        inside: Inside | None = None,
+        fix: Fix = None,
     ) -> None:
-        """Note a problem with the value at the path, or with the key that ends it."""
-        line = column = None
+        """Note a problem with the value at the path, with a piece of it, or with the key that ends the path."""
+        self._wrong.add(path)
+        line = column = end_line = end_column = mended = None
         if self.marks is not None:
-            line, column = place = self.marks.key(path) if at_key else self.marks.value(path)
+            span = self.marks.span(path, at_key=at_key)
+            whole = span[:2]
+            if inside is not None:
+                span = self._piece(span, *inside)
+            line, column, end_line, end_column, style = span
             # A value that stands in several places by aliases is wrong once.
-            if (place, "") in self._seen or (place, message) in self._seen:
+            place = (line, column)
+            if not self._seen.isdisjoint(((whole, ""), (place, ""), (place, message))):
                 return
             self._seen.add((place, message))
+            if fix is not None and style in ("", "'", '"'):
+                written = self._lines[line - 1][column - 1 : end_column - 1] if line <= len(self._lines) else ""
+                mended = f"{style}{fix[1]}{style}" if written == f"{style}{fix[0]}{style}" else None
         self.problems.append(
             Problem(
                 message=message,
@@ -99,8 +137,35 @@ class Reporter:
                 file=self.file,
                 line=line,
                 column=column,
+                end_line=end_line,
+                end_column=end_column,
+                fix=mended,
             )
         )
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        return LINE_BREAK.split(self.text)
+
+    def _piece(self, span: Span, value: str, start: int, end: int) -> Span:
+        """Where a piece of a text value stands, if it stands there as it is; else where the value does.
+
+        Told by looking: nothing but the rules of YAML says where the text of a folded or escaped value came from.
+        """
+        line, column, *_, style = span
+        source = self._lines[line - 1] if line <= len(self._lines) else ""
+        if style == "|":
+            line += value.count("\n", 0, start) + 1
+            begin = value.rfind("\n", 0, start) + 1
+            content = value[begin:].partition("\n")[0]
+            source = self._lines[line - 1] if line <= len(self._lines) else ""
+            column = len(source) - len(content) + 1
+            start, end, value = start - begin, end - begin, content
+        elif style:
+            column += 1
+        if column < 1 or source[column - 1 :][:end] != value[:end]:
+            return span
+        return Span(line, column + start, line, column + end)
 
     def add_validation(
         self,
@@ -140,12 +205,26 @@ class Reporter:
             name = str(details["loc"][-1])
             known = _fields_at(model, details["loc"][:-1])
             hint = self.did_you_mean(name, known, list_up_to=12)
-            self.add(where, "unknown-field", "unknown field", hint=hint, at_key=True)
+            self.add(where, "unknown-field", "unknown field", hint=hint, at_key=True, fix=self.only(name, known))
         elif kind == "missing" or kind == "missing_argument":
             self.add(where, "missing-field", f"the field '{details['loc'][-1]}' is missing")
         else:
-            message, hint = explain(details)
-            self.add(where, _code(kind), message, hint=hint)
+            found = list(faults(details["input"])) if kind in ("template", "arguments") else []
+            for place, error in found:
+                self._add_fault((*where, *place), _code(kind), error)
+            if not found:
+                message, hint = explain(details)
+                self.add(where, _code(kind), message, hint=hint)
+
+    def _add_fault(self, path: Path, code: str, error: TemplateError) -> None:
+        """A template that goes wrong, where it does."""
+        text: Any = self.data
+        for part in path:
+            text = text[part]
+        start = error.offset or 0
+        end = re.compile(r"[^}\n]*\}?").match(text, start)
+        assert end is not None, "it matches the empty text"
+        self.add(path, code, error.message, hint=error.hint, inside=(text, start, end.end()))
 
     def _dotted(self, path: Path) -> str:
         """``steps.<id>.field`` where the step has an id, else its number from 0."""
@@ -156,6 +235,11 @@ class Reporter:
             if isinstance(step, Mapping) and isinstance(step.get("id"), str):
                 parts[1] = step["id"]
         return ".".join(str(part) for part in parts)
+
+
+def dotted_path(dotted: str) -> Path:
+    """A place that a plugin names: ``conditions.0.target``."""
+    return tuple(int(part) if part.isdecimal() else part for part in dotted.split("."))
 
 
 def _code(kind: str) -> str:
@@ -238,6 +322,7 @@ def _has(here: Any, part: str | int) -> bool:
 def _fields_at(model: type[BaseModel], loc: Iterable[str | int]) -> list[str]:
     """Names of the fields of the model that the location leads to."""
     here: Any = model
+    part: str | int | None = None
     for part in loc:
         if isinstance(part, str) and part in getattr(here, "model_fields", {}):
             here = _model_in(here.model_fields[part].annotation)
@@ -246,7 +331,8 @@ def _fields_at(model: type[BaseModel], loc: Iterable[str | int]) -> list[str]:
         if here is None:
             return []
     fields = getattr(here, "model_fields", {})
-    return [each.alias or name for name, each in fields.items() if name != "type"]
+    # A step's own type is what it is known by: it is there.
+    return [each.alias or name for name, each in fields.items() if part is not None or name != "type"]
 
 
 def _model_in(annotation: Any) -> Any:

@@ -15,13 +15,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
 from treadle.errors import DocumentError, Problem
 
-__all__ = ["MAX_BYTES", "MAX_DEPTH", "Marks", "decode", "read"]
+__all__ = ["LINE_BREAK", "MAX_BYTES", "MAX_DEPTH", "Marks", "Span", "decode", "read"]
 
 MAX_BYTES = 32_000_000
 MAX_DEPTH = 100
@@ -38,40 +38,53 @@ _WORDS = {
 _MAY_BE_NUMBER = frozenset("0123456789+-.")
 _TAG = "tag:yaml.org,2002:"
 _BRACES = 'a value that begins with { or [ needs quotes: "{state.name}"'
-_LINE_BREAK = re.compile("\r\n|[\r\n]")
+LINE_BREAK = re.compile("\r\n|[\r\n]")
 _UTF_16 = "it looks like UTF-16; save it as UTF-8"
 
 Place = tuple[int, int]
-"""Line and column, both from 1."""
+"""Line and column, both from 1, in characters."""
+
+
+class Span(NamedTuple):
+    """From where to where something stands; the end is the place behind its last character.
+
+    ``style`` is that of a scalar: ``'`` or ``"`` in quotes, ``|`` or ``>`` as a block, empty where it is plain.
+    """
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    style: str = ""
 
 
 @dataclass(slots=True)
 class Marks:
-    """Where a container and everything in it stands. Leaves are places; containers are marks again."""
+    """Where a container and everything in it stands. Leaves are spans; containers are marks again."""
 
-    place: Place
-    keys: dict[str, Place] = field(default_factory=dict)
-    children: dict[str | int, Marks | Place] = field(default_factory=dict)
+    place: Span
+    keys: dict[str, Span] = field(default_factory=dict)
+    children: dict[str | int, Marks | Span] = field(default_factory=dict)
 
-    def value(self, path: tuple[str | int, ...]) -> Place:
-        """Where the value at the path stands, or the nearest container that is there."""
-        here: Marks | Place = self
-        for part in path:
+    def span(self, path: tuple[str | int, ...], *, at_key: bool = False) -> Span:
+        """Where the value at the path stands, or the nearest container that is there; or the key that ends the path."""
+        here: Marks | Span = self
+        for part in path[:-1] if at_key else path:
             if not isinstance(here, Marks) or part not in here.children:
                 break
             here = here.children[part]
+        else:
+            if at_key and isinstance(here, Marks) and path:
+                return here.keys.get(str(path[-1])) or self.span(path)
         return here.place if isinstance(here, Marks) else here
 
+    def value(self, path: tuple[str | int, ...]) -> Place:
+        """Where the value at the path begins."""
+        return self.span(path)[:2]
+
     def key(self, path: tuple[str | int, ...]) -> Place:
-        """Where the key that ends the path stands, or its value where it has none."""
-        here: Marks | Place = self
-        for part in path[:-1]:
-            if not isinstance(here, Marks) or part not in here.children:
-                return self.value(path)
-            here = here.children[part]
-        if isinstance(here, Marks) and path and path[-1] in here.keys:
-            return here.keys[str(path[-1])]
-        return self.value(path)
+        """Where the key that ends the path begins, or its value where it has none."""
+        return self.span(path, at_key=True)[:2]
 
 
 def decode(raw: bytes, file: str) -> str:
@@ -148,7 +161,7 @@ def _place_of_marks(text: str) -> Callable[[Any], Place]:
 
 def _place_at_end(before: str) -> Place:
     """The place of what follows the text."""
-    lines = _LINE_BREAK.split(before)
+    lines = LINE_BREAK.split(before)
     return len(lines), len(lines[-1]) + 1
 
 
@@ -158,7 +171,7 @@ def _events(loader: Any) -> Iterator[Any]:
 
 
 def _syntax_hint(text: str, place: Place) -> str | None:
-    lines = _LINE_BREAK.split(text)
+    lines = LINE_BREAK.split(text)
     line = lines[place[0] - 1] if place[0] <= len(lines) else ""
     if "\t" in line[: len(line) - len(line.lstrip())]:
         return "indent with spaces; YAML does not allow tabs"
@@ -169,8 +182,25 @@ def _syntax_hint(text: str, place: Place) -> str | None:
     return None
 
 
-def _error(file: str, place: Place, code: str, message: str, hint: str | None = None) -> DocumentError:
-    return DocumentError([Problem(message=message, code=code, hint=hint, file=file, line=place[0], column=place[1])])
+def _problem(file: str, place: Place | Span, code: str, message: str, hint: str | None = None) -> Problem:
+    end = place[2:4] if isinstance(place, Span) else (None, None)
+    return Problem(
+        message=message,
+        code=code,
+        hint=hint,
+        file=file,
+        line=place[0],
+        column=place[1],
+        end_line=end[0],
+        end_column=end[1],
+    )
+
+
+def _error(file: str, place: Place | Span, code: str, message: str, hint: str | None = None) -> DocumentError:
+    return DocumentError([_problem(file, place, code, message, hint)])
+
+
+_START = Span(1, 1, 1, 1)
 
 
 @dataclass(slots=True)
@@ -182,9 +212,10 @@ class _Frame:
     anchor: str | None
     key: str | None = None
     expects_key: bool = True
-    key_place: Place = (1, 1)
+    key_place: Span = _START
     nodes: int = 1
     merging: bool = False
+    end: Place = (1, 1)
     merges: list[tuple[dict[str, Any], Marks]] = field(default_factory=list)
 
 
@@ -193,8 +224,8 @@ class _Reader:
         self._file = file
         self.place = place
         self._frames: list[_Frame] = []
-        self._anchors: dict[str, tuple[Any, Marks | Place, int] | None] = {}
-        self._root: tuple[Any, Marks | Place] | None = None
+        self._anchors: dict[str, tuple[Any, Marks | Span, int] | None] = {}
+        self._root: tuple[Any, Marks | Span] | None = None
         self.problems: list[Problem] = []
         self._documents = 0
 
@@ -208,17 +239,17 @@ class _Reader:
         for event in events:
             kind = type(event)
             if kind is yaml.ScalarEvent:
-                place = self.place(event.start_mark)
-                value = event.value if self._wants_key() else self._scalar(event, place)
+                span = self._span(event)
+                value = event.value if self._wants_key() else self._scalar(event, span)
                 if event.anchor:
-                    self._anchors[event.anchor] = (value, place, 1)
-                self._take(value, place, 1, event)
+                    self._anchors[event.anchor] = (value, span, 1)
+                self._take(value, span, 1, event)
             elif kind is yaml.MappingStartEvent:
                 self._open({}, event)
             elif kind is yaml.SequenceStartEvent:
                 self._open([], event)
             elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
-                self._close()
+                self._close(event)
             elif kind is yaml.AliasEvent:
                 self._alias(event)
             elif kind is yaml.DocumentStartEvent:
@@ -230,13 +261,15 @@ class _Reader:
     def _wants_key(self) -> bool:
         return bool(self._frames) and self._frames[-1].expects_key and type(self._frames[-1].value) is dict
 
-    def _problem(self, place: Place, code: str, message: str, hint: str | None = None) -> None:
-        self.problems.append(
-            Problem(message=message, code=code, hint=hint, file=self._file, line=place[0], column=place[1])
-        )
+    def _span(self, event: Any) -> Span:
+        style = event.style if type(event) is yaml.ScalarEvent else None
+        return Span(*self.place(event.start_mark), *self.place(event.end_mark), style or "")
+
+    def _problem(self, place: Span, code: str, message: str, hint: str | None = None) -> None:
+        self.problems.append(_problem(self._file, place, code, message, hint))
 
     def _open(self, value: Any, event: Any) -> None:
-        place = self.place(event.start_mark)
+        place = self._span(event)
         if len(self._frames) >= MAX_DEPTH:
             raise _error(self._file, place, "too-deep", f"nested more than {MAX_DEPTH} levels deep")
         if self._wants_key():
@@ -247,10 +280,14 @@ class _Reader:
             self._problem(place, "unknown-tag", f"unknown tag {event.tag}", "write plain YAML")
         if event.anchor:
             self._anchors[event.anchor] = None  # not finished: an alias in here would be a cycle
-        self._frames.append(_Frame(value, Marks(place), event.anchor))
+        self._frames.append(_Frame(value, Marks(place), event.anchor, end=place[2:4]))
 
-    def _close(self) -> None:
+    def _close(self, event: Any) -> None:
         frame = self._frames.pop()
+        # The end of a block is no token: its parser's mark stands at what follows, be it many lines below.
+        of_block = event.start_mark.index == event.end_mark.index
+        end = frame.end if of_block else self.place(event.end_mark)
+        frame.marks.place = Span(*frame.marks.place[:2], *end)
         for merged, marks in frame.merges:
             for key, item in merged.items():
                 if key not in frame.value:
@@ -261,7 +298,7 @@ class _Reader:
         self._take(frame.value, frame.marks, frame.nodes, None)
 
     def _alias(self, event: Any) -> None:
-        place = self.place(event.start_mark)
+        place = self._span(event)
         if event.anchor not in self._anchors:
             raise _error(self._file, place, "unknown-alias", f"no anchor &{event.anchor} before this alias")
         target = self._anchors[event.anchor]
@@ -274,13 +311,14 @@ class _Reader:
             marks = place
         self._take(value, marks, nodes, None, at=place)
 
-    def _take(self, value: Any, marks: Marks | Place, nodes: int, event: Any, at: Place | None = None) -> None:
+    def _take(self, value: Any, marks: Marks | Span, nodes: int, event: Any, at: Span | None = None) -> None:
         """Put a finished node where it belongs."""
         place = at or (marks.place if isinstance(marks, Marks) else marks)
         if not self._frames:
             self._root = (value, marks)
             return
         frame = self._frames[-1]
+        frame.end = place[2:4]
         frame.nodes += nodes
         if frame.nodes > _MAX_NODES:
             raise _error(self._file, place, "too-large", f"aliases blow the document up beyond {_MAX_NODES:,} values")
@@ -292,7 +330,7 @@ class _Reader:
         else:
             self._take_value(frame, value, marks, place)
 
-    def _take_key(self, frame: _Frame, key: str, place: Place, event: Any) -> None:
+    def _take_key(self, frame: _Frame, key: str, place: Span, event: Any) -> None:
         if event is not None and event.implicit[0] and type(_resolve(key)) is not str:
             hint = f'write "{key}"' if key else None
             self._problem(place, "bad-key", f"a key must be text, and {key or 'an empty one'} is not", hint)
@@ -304,7 +342,7 @@ class _Reader:
         frame.key, frame.key_place, frame.expects_key = key, place, False
         frame.merging = key == "<<" and event is not None and bool(event.implicit[0])
 
-    def _take_value(self, frame: _Frame, value: Any, marks: Marks | Place, place: Place) -> None:
+    def _take_value(self, frame: _Frame, value: Any, marks: Marks | Span, place: Span) -> None:
         key = frame.key
         assert key is not None, "a value follows its key"
         frame.expects_key = True
@@ -315,7 +353,7 @@ class _Reader:
         frame.marks.children[key] = marks
         frame.value[key] = value
 
-    def _take_merge(self, frame: _Frame, value: Any, marks: Marks | Place, place: Place) -> None:
+    def _take_merge(self, frame: _Frame, value: Any, marks: Marks | Span, place: Span) -> None:
         for merged in value if type(value) is list else [value]:
             if not isinstance(merged, dict):
                 self._problem(place, "bad-merge", "<< merges mappings only")
@@ -327,7 +365,7 @@ class _Reader:
             (merged, place) for merged, place in zip(values, parts, strict=True) if isinstance(place, Marks)
         )
 
-    def _scalar(self, event: Any, place: Place) -> Any:
+    def _scalar(self, event: Any, place: Span) -> Any:
         text: str = event.value
         tag: str | None = event.tag
         try:

@@ -32,6 +32,8 @@ class Workflow:
     :param data: the document as it was written, as plain data.
     :param source: the file it came from, as it was named, or None.
     :param warnings: what may not work.
+    :param order: order-only edges, each from the id of the earlier step to that of the later one: the later one starts
+        once the other has settled, whatever became of it, and sees what it wrote.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Workflow:
     host: Host = field(repr=False, compare=False)
     source: str | None = None
     warnings: tuple[Problem, ...] = ()
+    order: tuple[tuple[str, str], ...] = ()
 
     @cached_property
     def digest(self) -> str:

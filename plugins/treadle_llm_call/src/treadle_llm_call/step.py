@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
 from pydantic import Field
 
@@ -10,6 +11,7 @@ from treadle import (
     Message,
     ModelRequest,
     OutputSchema,
+    RunConfig,
     Step,
     StepContext,
     StepDetails,
@@ -47,20 +49,8 @@ class LlmCall(Step):
         :raises OutputError: the reply does not have the shape asked for.
         """
         prompt = ctx.render(self.prompt)
-        messages: list[Message] = [UserMessage.of(prompt)]
-        if self.system_prompt is not None:
-            messages.insert(0, SystemMessage(text=ctx.render(self.system_prompt)))
-        response = await ctx.complete(
-            ModelRequest(
-                key=self.id,
-                model=self.model or ctx.config.model or "",
-                messages=tuple(messages),
-                temperature=self.temperature,
-                max_tokens=self.max_tokens,
-                stream=ctx.config.stream if self.stream is None else self.stream,
-                output=self._output_schema(),
-            )
-        )
+        system_prompt = None if self.system_prompt is None else ctx.render(self.system_prompt)
+        response = await ctx.complete(self._request(ctx.config, prompt, system_prompt))
         details = StepDetails(
             finish_reason=response.finish_reason,
             reasoning_content=response.message.reasoning or None,
@@ -76,6 +66,24 @@ class LlmCall(Step):
         if self.response_schema is None:
             return StepOutcome(value=text, details=details)
         return StepOutcome(value=read_reply(text, self.response_schema.schema_), raw=text, details=details)
+
+    def model_requests(self, config: RunConfig) -> Iterable[ModelRequest]:
+        """The one request, with its templates as they stand."""
+        yield self._request(config, self.prompt.source, self.system_prompt.source if self.system_prompt else None)
+
+    def _request(self, config: RunConfig, prompt: str, system_prompt: str | None) -> ModelRequest:
+        messages: tuple[Message, ...] = (UserMessage.of(prompt),)
+        if system_prompt is not None:
+            messages = (SystemMessage(text=system_prompt), *messages)
+        return ModelRequest(
+            key=self.id,
+            model=self.model or config.model or "",
+            messages=messages,
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+            stream=config.stream if self.stream is None else self.stream,
+            output=self._output_schema(),
+        )
 
     def _output_schema(self) -> OutputSchema | None:
         shape = self.response_schema

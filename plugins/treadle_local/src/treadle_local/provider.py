@@ -1,12 +1,16 @@
-"""The provider ``local``."""
+"""The provider ``local``.
+
+The engine, and the loop with it, is imported when the model is used: checking a document builds a provider too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -14,8 +18,10 @@ from treadle.contracts.provider import Exchange, Features, FromEnv, Provider, Pr
 from treadle.errors import ModelNotFoundError, UnsupportedError
 from treadle.messages import Completed, ModelRequest, StreamEvent
 from treadle_local import conversion
-from treadle_local.engine import Engine, EngineSettings, Piece
 from treadle_local.model_file import KNOWN_PACKAGES, check_model_file, find_model_file, model_name
+
+if TYPE_CHECKING:
+    from treadle_local.engine import Engine, Piece
 
 __all__ = ["LocalProvider", "LocalSettings"]
 
@@ -56,18 +62,25 @@ class LocalProvider(Provider):
             raise TypeError(f"settings of {type(self).__name__} are LocalSettings, not {type(settings).__name__}")
         super().__init__(name, settings)
         self._file: Path | None = None
-        self._engine = Engine(
-            name,
-            EngineSettings(
-                context=settings.context, parallel=settings.parallel, batch=settings.batch, threads=settings.threads
-            ),
-        )
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Free the model."""
-        await self._engine.close()
+        if "_engine" in vars(self):
+            await self._engine.close()
+
+    @cached_property
+    def _engine(self) -> Engine:
+        from treadle_local.engine import Engine, EngineSettings
+
+        settings = self.settings
+        return Engine(
+            self.name,
+            EngineSettings(
+                context=settings.context, parallel=settings.parallel, batch=settings.batch, threads=settings.threads
+            ),
+        )
 
     @property
     def model_file(self) -> Path | None:

@@ -1,7 +1,7 @@
 """The two providers.
 
-Nothing heavy is imported here: the HTTP client when the provider is entered, the SDK on the first exchange,
-both in a worker thread.
+Nothing heavy is imported here, as checking a document builds a provider too: the loop and the HTTP client when the
+provider is entered, the SDK on the first exchange, both in a worker thread.
 """
 
 from __future__ import annotations
@@ -14,12 +14,9 @@ from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import trio
-
 from treadle.contracts.provider import Exchange, Features, Provider, ProviderSettings
 from treadle.errors import ConfigurationError, CredentialError, PluginError
 from treadle.messages import Completed, EmbedRequest, EmbedResponse, ModelRequest, StreamEvent, Usage
-from treadle_http.pump import Pumped, pumped
 from treadle_http.status_errors import request_id
 from treadle_openai.convert import embed_body, embed_response, problems, request_body, response_of
 from treadle_openai.settings import OPENAI_BASE_URL, GenericOpenAISettings, OpenAISettings
@@ -27,8 +24,10 @@ from treadle_openai.stream import StreamedReply
 
 if TYPE_CHECKING:
     import httpx2
+    import trio
 
     from treadle.contracts.secrets import SecretRef
+    from treadle_http.pump import Pumped
     from treadle_openai.sdk import ChatClient
 
 __all__ = ["GenericOpenAIProvider", "OpenAIProvider"]
@@ -64,10 +63,13 @@ class _ChatCompletions(Provider):
         self._opened = AsyncExitStack()
         self._http: httpx2.AsyncClient | None = None
         self._client: ChatClient | None = None
-        self._building = trio.Lock()
+        self._building: trio.Lock
 
     async def __aenter__(self) -> Self:
         """Open the connection pool. It lives until the provider is left."""
+        import trio
+
+        self._building = trio.Lock()
         http = await trio.to_thread.run_sync(import_module, "treadle_http.client")
         timeouts = http.Timeouts(read=self._silence())
         self._http = await self._opened.enter_async_context(http.open_client(timeouts=timeouts))
@@ -132,6 +134,8 @@ class _ChatCompletions(Provider):
 
     @asynccontextmanager
     async def _streamed(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[StreamEvent]]:
+        from treadle_http.pump import pumped
+
         client = await self._ready()
         body = request_body(request, provider=self.name)
         reply = StreamedReply(
@@ -155,6 +159,7 @@ class _ChatCompletions(Provider):
         client = self._client
         if client is None:
             key, base_url = self._key(), self._base_url()
+            self._require_entered()
             async with self._building:  # another task may have built it meanwhile
                 client = self._client = self._built() or await self._build(key, base_url)
         return client
@@ -162,9 +167,15 @@ class _ChatCompletions(Provider):
     def _built(self) -> ChatClient | None:
         return self._client
 
-    async def _build(self, key: str | None, base_url: str) -> ChatClient:
+    def _require_entered(self) -> httpx2.AsyncClient:
         if self._http is None:
             raise RuntimeError(f"provider '{self.name}' is used before it is entered, or after it was left")
+        return self._http
+
+    async def _build(self, key: str | None, base_url: str) -> ChatClient:
+        import trio
+
+        http = self._require_entered()
         try:
             sdk = await trio.to_thread.run_sync(import_module, "treadle_openai.sdk")
         except ImportError as error:
@@ -173,7 +184,7 @@ class _ChatCompletions(Provider):
                 hint="pip install --upgrade treadle-openai",
             ) from error
         client: ChatClient = sdk.ChatClient(
-            self._http,
+            http,
             provider=self.name,
             base_url=base_url,
             key=key,
@@ -218,15 +229,12 @@ class GenericOpenAIProvider(_ChatCompletions):
     is_openai = False
     settings: GenericOpenAISettings
 
-    def check(self, request: ModelRequest) -> Iterable[str]:
-        """What cannot be sent, and whether there is a server to send it to."""
-        if self.settings.base_url is None:
-            return (f"{_NO_BASE_URL}; {_BASE_URL_HINT}", *super().check(request))
-        return super().check(request)
-
     def _base_url(self) -> str:
         if self.settings.base_url is None:
-            raise ConfigurationError(f"provider '{self.name}': {_NO_BASE_URL}", hint=_BASE_URL_HINT)
+            raise ConfigurationError(
+                f"provider '{self.name}': no base_url says where the server is",
+                hint="set the provider's base_url, or GENERIC_OPENAI_BASE_URL",
+            )
         return self.settings.base_url
 
     def _key(self) -> str | None:
@@ -242,10 +250,6 @@ class GenericOpenAIProvider(_ChatCompletions):
 
     def _details(self) -> dict[str, Any]:
         return {"headers": self.settings.headers}
-
-
-_NO_BASE_URL = "no base_url says where the server is"
-_BASE_URL_HINT = "set the provider's base_url, or GENERIC_OPENAI_BASE_URL"
 
 
 class _Events:

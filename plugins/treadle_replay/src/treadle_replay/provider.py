@@ -12,8 +12,6 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self
 
-import trio
-
 from treadle import (
     AssistantMessage,
     AssistantPart,
@@ -103,6 +101,8 @@ class MockProvider(Provider):
 
         :raises ConfigurationError: it cannot be read or is not of the format.
         """
+        import trio  # not above: checking a document builds a provider too, and needs no loop
+
         await trio.to_thread.run_sync(self._responses)
         return self
 
@@ -160,6 +160,8 @@ class MockProvider(Provider):
                 )
                 for index, call in enumerate(response.message.tool_calls)
             ]
+        import trio
+
         for piece in pieces:
             await trio.sleep(seconds / len(pieces))
             yield piece
@@ -174,6 +176,8 @@ class MockProvider(Provider):
 
         :raises BadRequestError: strict and nothing is recorded; or what is recorded does not fit the request.
         """
+        import trio
+
         self.calls.append(request)
         reply = self._find(request)
         if reply is None:

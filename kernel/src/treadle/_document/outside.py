@@ -1,0 +1,143 @@
+"""What a document names outside of itself: files, objects, what must be installed, and the provider that will serve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from treadle._document.envelope import provider_overrides
+from treadle._document.problems import Path, Reporter, dotted_path
+from treadle._plugins.registry import cause_of
+from treadle._settings.providers import build_settings, refused, with_model
+from treadle._suggest import did_you_mean, similar_file
+from treadle.contracts.offers import Role
+from treadle.errors import ConfigurationError, NotInstalledError, PluginError, TreadleError
+
+if TYPE_CHECKING:
+    from treadle._plugins import Host
+    from treadle.contracts.config import RunConfig
+    from treadle.contracts.provider import Provider
+    from treadle.contracts.step import Reference, Step
+
+__all__ = ["check_references", "check_requests"]
+
+_SHOWN = 200
+
+
+def check_references(step: Step, place: Path, host: Host, report: Reporter) -> None:
+    """What the step type needs and what the step names must be there."""
+    for role in step.needs:
+        if role == "provider":
+            continue  # any provider will do, and the config says which
+        try:
+            host.sole(role, f"step type '{step.type}'")
+        except TreadleError as error:
+            report.add((*place, "type"), "not-installed", error.message, hint=error.hint)
+    for reference in step.references():
+        path = (*place, *dotted_path(reference.field))
+        if reference.role == "file":
+            _check_file(reference, path, report)
+        elif reference.role == "object":
+            _check_object(reference, path, report)
+        else:
+            _check_installed(reference.role, reference.name, path, host, report)
+
+
+def _check_installed(role: Role, name: str, path: Path, host: Host, report: Reporter) -> None:
+    try:
+        host.get(role, name)
+    except NotInstalledError as error:
+        # A warning: the step may never be reached, and then the run is whole.
+        fix = report.only(name, host.names(role))
+        report.add(path, "not-installed", error.message, hint=error.hint, severity="warning", fix=fix)
+    except TreadleError as error:
+        report.add(path, "not-installed", error.message, hint=error.hint)
+
+
+def _check_file(reference: Reference, path: Path, report: Reporter) -> None:
+    """A file must be there, from the working directory on."""
+    try:
+        file = FilePath(reference.name)
+        message = None if file.is_file() else "is a directory, not a file" if file.exists() else "no such file"
+    except (OSError, ValueError) as error:  # a name that is too long, or holds a NUL
+        message = str(getattr(error, "strerror", None) or error).lower()
+    if message is not None:
+        match = similar_file(reference.name) if message == "no such file" else None
+        hint = f"did you mean '{match}'?" if match else None
+        report.add(path, "missing-file", f"{message}: '{reference.name[:_SHOWN]}'", hint=hint)
+
+
+def _check_object(reference: Reference, path: Path, report: Reporter) -> None:
+    """An object must be importable; importing runs its module, here as in the run."""
+    try:
+        reference.load()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a module does when it is imported, sys.exit() among it
+        cause = cause_of(error).partition("\n")[0][:_SHOWN]
+        hint = None
+        if isinstance(error, AttributeError) and error.obj is not None and error.name:
+            names = (each for each in dir(error.obj) if not each.startswith("_"))
+            hint = did_you_mean(error.name, names, list_up_to=0)
+        report.add(path, "bad-import", f"{cause}, in importing '{reference.name[:_SHOWN]}'", hint=hint)
+
+
+def check_requests(steps: Mapping[int, Step], config: RunConfig, host: Host, report: Reporter) -> None:
+    """What the provider that will serve says of the requests that steps will make.
+
+    It is built, not entered: no SDK is imported, no key read, nothing opened. What every request is refused for is
+    said once.
+    """
+    requests = [(index, each) for index, step in steps.items() for each in step.model_requests(config)]
+    if not requests:
+        return
+    block = report.data.get("config")
+    own_choice = isinstance(block, Mapping) and block.get("provider") is not None
+    first: Path = ("config", "provider") if own_choice else ("steps", requests[0][0], "type")
+    try:
+        provider = _built(config, host)
+    except PluginError as error:
+        report.add(first, "plugin", error.message, hint=error.hint)
+        return
+    except ConfigurationError as error:
+        # Only what the document itself sets is its fault: what is missing may be set where it runs, and what is wrong
+        # in the deployment's settings is said of them.
+        for details in error.__cause__.errors() if isinstance(error.__cause__, ValidationError) else ():
+            if details["loc"] and isinstance(block, Mapping) and details["loc"][0] in block:
+                report.add(("config", details["loc"][0]), "bad-value", error.message)
+        return
+    found: list[tuple[Path, list[str]]] = []
+    for index, request in requests:
+        try:
+            refusals = provider.refusals(with_model(host, request, provider))
+        except ConfigurationError as error:
+            report.add(("steps", index, "type"), "no-model", error.message, hint=error.hint)
+            continue
+        except Exception as error:
+            message = f"provider '{provider.name}' could not be asked about this request: {cause_of(error)}"
+            report.add(("steps", index, "type"), "plugin", message)
+            continue
+        found.append((("steps", index, "type"), refusals))
+    common = set.intersection(*(set(refusals) for _, refusals in found)) if len(found) > 1 else set()
+    shared = [each for each in (found[0][1] if found else ()) if each in common]
+    for path, refusals in ((first, shared), *found):
+        left = refusals if refusals is shared else [each for each in refusals if each not in common]
+        if left:
+            report.add(path, "refused-request", refused(provider.name, left))
+
+
+def _built(config: RunConfig, host: Host) -> Provider:
+    name = host.resolve("provider", config.provider or host.default_provider())
+    registered = host.get("provider", name)
+    kind: type[Provider] = registered.load()
+    own = provider_overrides(host, config).get(registered.name)
+    settings = build_settings(host, name, own)
+    try:
+        return kind(name, settings)
+    except TreadleError:
+        raise
+    except Exception as error:
+        raise PluginError(f"provider '{name}' could not be built: {cause_of(error)}") from error
