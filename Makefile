@@ -28,6 +28,8 @@ check: venv ## lint, formatting, strict types, import rules, generated files, pa
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/catalogue.py --check
+	$(BIN)/python scripts/errors_page.py --check
+	$(BIN)/python scripts/language_pages.py --check
 	$(BIN)/python scripts/workspace.py
 
 # pytest exits 5 where nothing was selected.

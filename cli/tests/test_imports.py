@@ -42,10 +42,12 @@ def test_help_and_version_import_next_to_nothing(program: Any, args: tuple[str, 
     assert imported(program, [*HEAVY, "pydantic", "yaml", "pluggy", "stevedore"], *args) == []
 
 
-def test_validate_imports_neither_engine_nor_rich_nor_a_provider(program: Any) -> None:
-    document = "name: x\nconfig: {provider: openai}\nsteps:\n- {id: a, type: llm_call, prompt: hi}\n"
+@pytest.mark.parametrize("provider", ["openai", "local", "mock"])
+def test_validate_imports_neither_engine_nor_rich_nor_what_a_provider_needs_to_run(program: Any, provider: str) -> None:
+    document = f"name: x\nconfig: {{provider: {provider}}}\nsteps:\n- {{id: a, type: llm_call, prompt: hi}}\n"
     file = program.write("flow.yaml", document)
-    assert imported(program, [*HEAVY, "treadle._engine", "treadle_openai.provider"], "validate", file) == []
+    module = f"treadle_{'replay' if provider == 'mock' else provider}.provider"
+    assert imported(program, [*HEAVY, "treadle._engine", module], "validate", file) == [module]
 
 
 def test_plugins_imports_nothing_that_is_offered(program: Any) -> None:

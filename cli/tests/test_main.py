@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,20 @@ COMMANDS = {
     "print('imported', file=sys.stderr)\n"
     "@click.command()\n@click.argument('who')\n"
     "def feed(who):\n    '''Feed somebody.'''\n    click.echo(f'fed {who}')\n"
+    "@click.command()\n@click.argument('how')\n"
+    "def scold(how):\n    import treadle\n    if how == 'gently':\n"
+    "        raise treadle.ConfigurationError('no pet here', hint='get one')\n"
+    "    if how == 'at length':\n"
+    "        raise treadle.DocumentError([treadle.Problem(message='bad', code='x', file='p.yaml', line=3, column=1)])\n"
+    "    raise ZeroDivisionError('oh no')\n"
     "not_a_command = 3\n"
 }
 
 
 @pytest.fixture
 def pets(strangers: Callable[..., Path]) -> dict[str, str]:
-    points = {"feed": "pets:feed", "odd": "pets:not_a_command", "lost": "pets:lost", "run": "pets:feed"}
+    points = {name: f"pets:{name}" for name in ("feed", "lost", "scold")}
+    points |= {"odd": "pets:not_a_command", "run": "pets:feed"}
     return {"PYTHONPATH": str(strangers("pets", {"treadle.commands": points}, COMMANDS))}
 
 
@@ -62,10 +70,35 @@ def test_an_unknown_option_is_a_usage_error(invoke: Invoke) -> None:
 
 def test_commands_of_packages_are_listed_without_import_and_loaded_on_use(program: Any, pets: dict[str, str]) -> None:
     listed, used = program("--help", env=pets), program("feed", "cat", env=pets)
-    assert "\n  feed      (from pets)\n" in listed.out
-    assert "\n  run       Run a workflow file.\n" in listed.out
+    assert re.search(r"\n  feed +\(from pets\)\n", listed.out)
+    assert re.search(r"\n  run +Run a workflow file\.\n", listed.out)
     assert (listed.code, listed.err) == (0, "")
     assert (used.code, used.out, used.err) == (0, "fed cat\n", "imported\n")
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "message"),
+    [
+        ("gently", 2, "error: no pet here; get one"),
+        ("at length", 2, "p.yaml:3:1: bad\nerror: 1 error"),
+        ("loudly", 1, "treadle: internal error: ZeroDivisionError: oh no\nrun again with --debug for the traceback"),
+    ],
+)
+def test_errors_of_a_packages_command_are_shown_as_our_own(
+    program: Any, pets: dict[str, str], how: str, code: int, message: str
+) -> None:
+    ended = program("scold", how, env=pets)
+    assert (ended.code, ended.out, ended.err) == (code, "", f"imported\n{message}\n")
+
+
+@pytest.mark.parametrize("arguments", [("--debug", "scold", "loudly"), ("scold", "--debug", "loudly")])
+def test_a_packages_command_takes_debug_like_our_own(
+    program: Any, pets: dict[str, str], arguments: tuple[str, ...]
+) -> None:
+    ended = program(*arguments, env=pets)
+    assert ended.code == 1
+    assert ended.err.startswith("imported\nTraceback (most recent call last):\n")
+    assert "--debug" in program("feed", "--help", env=pets).out
 
 
 @pytest.mark.parametrize(

@@ -278,3 +278,16 @@ def test_debug_shows_the_traceback_of_a_failed_step(invoke: Invoke, tmp_path: Pa
     assert "Traceback" not in plain.stderr
     assert "Traceback (most recent call last)" in debugging.stderr
     assert "ToolError" in debugging.stderr
+
+
+def test_a_state_key_that_nothing_reads_is_warned_about(invoke: Invoke, tmp_path: Path) -> None:
+    file = write(tmp_path, HELLO)
+    result = invoke("run", file, "-s", "hwo=you", "-s", "unheard=1")
+    assert result.exit_code == 0
+    assert "warning: no step reads state key 'hwo'; did you mean 'who'?\n" in result.stderr
+    assert "warning: no step reads state key 'unheard'\n" in result.stderr
+    assert "no step reads" not in invoke("run", file, "-s", "state.who=you").stderr
+
+
+def test_a_file_given_as_a_command_is_told_from_a_misspelt_command(invoke: Invoke) -> None:
+    assert "no command 'flow.yaml'; did you mean treadle run flow.yaml?" in invoke("flow.yaml").stderr

@@ -19,6 +19,30 @@ steps:
 - {id: a, type: llm_call, prompt: hi, modl: x}
 - {id: b, type: lm_call}
 """
+SLIPS = """\
+name: slips
+config: {provider: mok}
+state: {topic: tides, subject: {author: Ann}}
+steps:
+- id: first
+  type: llm_call
+  prompt: |
+    Über {topik}:
+      {state.topik!r} of {state.subject.autor}
+  outptu: text
+- id: second
+  type: tool
+  depends_on: ['frist']
+  tool_name: http_reqest
+  tool_args: {path: state.topic, more: ["{state.topyc}"]}
+- id: route
+  type: router
+  depends_on: [first]
+  conditions:
+  - {expression: state.text == "x" and steps.frist.status == 'success', target: 'lst'}
+  default: last
+- {id: last, type: "llm_cal", depends_on: [route], prompt: "{steps.first.output}"}
+"""
 LOOSE = """\
 name: loose
 steps:
@@ -68,18 +92,57 @@ def test_json_lists_each_file_with_its_problems(invoke: Invoke) -> None:
     result = invoke("validate", "--json", "good.yaml", "bad.yaml")
     good, bad = json.loads(result.stdout)
     assert (result.exit_code, result.stderr) == (2, "")
-    assert good == {"file": "good.yaml", "ok": True, "steps": 1, "problems": []}
+    assert good == {"file": "good.yaml", "ok": True, "steps": 1, "placeholders": {}, "problems": []}
     assert (bad["file"], bad["ok"], bad["steps"], len(bad["problems"])) == ("bad.yaml", False, None, 2)
+    where = {"start": {"line": 4, "column": 39}, "end": {"line": 4, "column": 43}}
     assert bad["problems"][0] == {
         "file": "bad.yaml",
         "line": 4,
         "column": 39,
+        "range": where,
         "path": "steps.a.modl",
         "severity": "error",
         "code": "unknown-field",
         "message": "unknown field",
         "hint": "did you mean 'model'?",
+        "fix": {"range": where, "text": "model"},
     }
+
+
+def test_json_says_which_braces_are_placeholders(invoke: Invoke, tmp_path: Path) -> None:
+    """Of all the braces in a prompt only some are read from the state."""
+    prompt = '"{a} and {state.b[0]}, {state.b[0]}; {{c}} and { d } and {\\"e\\": 1}"'
+    step = f"- {{id: a, type: llm_call, prompt: {prompt}}}"
+    text = f"name: x\nconfig: {{provider: mock}}\nstate: {{a: 1, b: [2]}}\nsteps:\n{step}\n"
+    (tmp_path / "braces.yaml").write_text(text, encoding="utf-8")
+    (file,) = json.loads(invoke("validate", "--json", "braces.yaml").stdout)
+    assert (file["problems"], file["placeholders"]) == ([], {"steps.a.prompt": ["a", "state.b[0]"]})
+
+
+def test_every_fix_can_be_put_into_the_file_and_mends_it(invoke: Invoke, tmp_path: Path) -> None:
+    """From the last to the first, as they are; then nothing is left but what has no fix."""
+    (tmp_path / "slips.yaml").write_text(SLIPS, encoding="utf-8")
+    (file,) = json.loads(invoke("validate", "--json", "slips.yaml").stdout)
+    assert [problem["code"] for problem in file["problems"] if problem["fix"] is None] == []
+    lines = SLIPS.split("\n")
+    for fix in reversed([problem["fix"] for problem in file["problems"]]):
+        start, end = fix["range"]["start"], fix["range"]["end"]
+        assert start["line"] == end["line"]
+        line = lines[start["line"] - 1]
+        lines[start["line"] - 1] = line[: start["column"] - 1] + fix["text"] + line[end["column"] - 1 :]
+    (tmp_path / "slips.yaml").write_text("\n".join(lines), encoding="utf-8")
+    mended = invoke("validate", "--strict", "slips.yaml")
+    assert (mended.exit_code, mended.stdout, mended.stderr) == (0, "slips.yaml: ok (4 steps)\n", "")
+
+
+def test_a_state_key_given_to_the_run_is_not_warned_about(invoke: Invoke, tmp_path: Path) -> None:
+    step = '- {id: a, type: llm_call, prompt: "{state.topic} {state.user.name}"}'
+    text = f"name: x\nconfig: {{provider: mock}}\nsteps:\n{step}\n"
+    (tmp_path / "asks.yaml").write_text(text, encoding="utf-8")
+    assert "nothing provides 'state.topic'" in invoke("validate", "asks.yaml").stderr
+    (tmp_path / "user.json").write_text('{"user": {}}', encoding="utf-8")
+    ran = invoke("run", "asks.yaml", "-s", "topic=tides", "--state-file", "user.json")
+    assert (ran.exit_code, "nothing provides" in ran.stderr) == (0, False)
 
 
 def test_without_leaves_a_plugin_out(invoke: Invoke) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from treadle_cli.options import debug_option, host_without
+from treadle_cli.config import provider_names, secret_of
+from treadle_cli.options import config_option, debug_option, host_without
 from treadle_cli.output import Channel, out
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ __all__ = ["info"]
 
 @click.command(short_help="Show versions, and which credentials are set.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+@config_option
 @debug_option
 def info(as_json: bool) -> None:
     """Show what is installed here, and which keys and settings of providers are set.
@@ -102,28 +104,31 @@ def _normal(name: str) -> str:
 
 
 def _providers(host: Host) -> dict[str, list[Any]]:
-    """What each installed provider reads from the environment, by its settings' own declaration."""
-    from treadle import PluginError
+    """What each provider reads from the environment, by its settings' own declaration and by the settings file."""
+    from treadle import PluginError, provider_values
 
     credentials: list[dict[str, Any]] = []
     settings: list[dict[str, Any]] = []
     errors = [str(error) for error in host.problems()]
-    for name, registered in host.registry.all("provider").items():
+    for name in provider_names(host):
+        registered = host.get("provider", name)
         try:
             model = registered.load().settings_model
+            given = {setting: each.value for setting, each in provider_values(host, name).items()}
         except PluginError as error:
             errors.append(str(error))
             continue
-        credentials.extend({"name": ref, "provider": name, "set": is_set} for ref, is_set in _secrets(model))
-        settings.extend({"name": ref, "provider": name, "set": is_set} for ref, is_set in _variables(model))
+        credentials.extend({"name": ref, "provider": name, "set": is_set} for ref, is_set in _secrets(model, given))
+        if registered.name == name:  # the environment speaks to no other
+            settings.extend({"name": ref, "provider": name, "set": is_set} for ref, is_set in _variables(model))
     return {"credentials": credentials, "settings": settings, "errors": errors}
 
 
-def _secrets(model: type[ProviderSettings]) -> list[tuple[str, bool]]:
+def _secrets(model: type[ProviderSettings], given: Mapping[str, Any]) -> list[tuple[str, bool]]:
     from treadle import SecretRef
 
-    defaults = (field.get_default(call_default_factory=True) for field in model.model_fields.values())
-    return [(each.reference.removeprefix("env:"), each.is_set()) for each in defaults if isinstance(each, SecretRef)]
+    found = (secret_of(field, given.get(name)) for name, field in model.model_fields.items())
+    return [(each.reference.removeprefix("env:"), each.is_set()) for each in found if isinstance(each, SecretRef)]
 
 
 def _variables(model: type[ProviderSettings]) -> list[tuple[str, bool]]:

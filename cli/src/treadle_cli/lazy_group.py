@@ -53,7 +53,9 @@ class LazyGroup(click.Group):
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None and not ctx.resilient_parsing:
             near = get_close_matches(name, self.list_commands(ctx), n=1)
-            ctx.fail(f"no command '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+            near_text = f"; did you mean '{near[0]}'?" if near else ""
+            is_file = name.endswith((".yaml", ".yml"))
+            ctx.fail(f"no command '{name}'{f'; did you mean treadle run {name}?' if is_file else near_text}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -8,13 +8,16 @@ from typing import Any
 import click
 
 from treadle import DocumentError, TreadleError
+from treadle_cli.config import config
 from treadle_cli.info import info
+from treadle_cli.init import init
 from treadle_cli.lazy_group import LazyGroup
-from treadle_cli.options import debug_option, is_debugging
+from treadle_cli.options import config_option, debug_option, is_debugging
 from treadle_cli.output import ReaderGone, abandon_stdout, err, prepare_streams
 from treadle_cli.plugins import plugins
 from treadle_cli.problems import count_problems
 from treadle_cli.run import run
+from treadle_cli.schema import schema
 from treadle_cli.validate import validate
 
 __all__ = ["main", "treadle_command"]
@@ -28,6 +31,17 @@ class _Treadle(LazyGroup):
     def main(self, *args: Any, **extra: Any) -> Any:
         prepare_streams()
         return super().main(*args, **extra)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """As :class:`LazyGroup` does it. A package's command gets those of the group's own options that it lacks."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None and cmd_name not in self.commands:
+            known = {name for parameter in command.params for name in parameter.opts}
+            if not known & {"--config", "--no-config"}:
+                config_option(command)
+            if "--debug" not in known:
+                debug_option(command)
+        return command
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -89,15 +103,16 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, value: bool) 
     callback=_show_version,
     help="Show the version and exit.",
 )
+@config_option
 @debug_option
 def treadle_command() -> None:
-    """Run LLM workflows and agents written in YAML.
+    """Run LLM workflows written in YAML.
 
     Results are written to stdout and everything else to stderr.
     """
 
 
-for _command in (run, validate, plugins, info):
+for _command in (init, run, validate, schema, plugins, config, info):
     treadle_command.add_command(_command)
 
 

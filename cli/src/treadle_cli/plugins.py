@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from treadle_cli.options import debug_option, host_without, without_option
+from treadle_cli.options import debug_option, host_options, host_without
 from treadle_cli.output import out
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ __all__ = ["plugins"]
 
 @click.command(short_help="List what is installed and what it offers.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
-@without_option
+@host_options
 @debug_option
 def plugins(as_json: bool, without: Sequence[str]) -> None:
     """List plugins: name, distribution, version, state and what each offers.

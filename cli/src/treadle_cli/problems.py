@@ -1,12 +1,13 @@
-"""Problems of documents, counted for people."""
+"""Problems of documents, counted for people and written as JSON for editors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from treadle import Problem
 
-__all__ = ["count_problems", "plural"]
+__all__ = ["count_problems", "plural", "problem_json"]
 
 
 def plural(count: int, word: str) -> str:
@@ -19,3 +20,24 @@ def count_problems(problems: Iterable[Problem]) -> str:
     severities = [problem.severity for problem in problems]
     counts = [(severities.count(severity), severity) for severity in ("error", "warning")]
     return ", ".join(plural(count, word) for count, word in counts if count) or "no problems"
+
+
+def problem_json(problem: Problem) -> dict[str, Any]:
+    """A problem as ``--json`` has it; ``docs/errors.md`` says what each key means."""
+    where = None
+    if problem.line is not None and problem.column is not None:
+        start = {"line": problem.line, "column": problem.column}
+        end = {"line": problem.end_line, "column": problem.end_column} if problem.end_line is not None else start
+        where = {"start": start, "end": end}
+    return {
+        "file": problem.file,
+        "line": problem.line,
+        "column": problem.column,
+        "range": where,
+        "path": problem.path,
+        "severity": problem.severity,
+        "code": problem.code,
+        "message": problem.message,
+        "hint": problem.hint,
+        "fix": None if problem.fix is None else {"range": where, "text": problem.fix},
+    }

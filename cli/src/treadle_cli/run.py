@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 import treadle
-from treadle_cli.options import debug_option, host_without, is_debugging, without_option
+from treadle_cli.options import debug_option, host_options, host_without, is_debugging
 from treadle_cli.output import Channel, err, out
 
 __all__ = ["run"]
@@ -36,7 +36,7 @@ __all__ = ["run"]
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else there.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no progress, warnings or totals on stderr, only errors.")
-@without_option
+@host_options
 @debug_option
 @click.pass_context
 def run(
@@ -72,13 +72,16 @@ def run(
     parsed = [state_args.parse_assignment(text) for text in assignments]
     host = host_without(without)
     given_config = {"provider": provider, "model": model, "stream": stream}
-    workflow = treadle.load_workflow(file, host=host, config=given_config)
+    state_keys = {*given, *(each.path[0] for each in parsed)}
+    workflow = treadle.load_workflow(file, host=host, config=given_config, state_keys=state_keys)
     state = state_args.initial_state(workflow.state, given, parsed)
     if not quiet:
         for error in host.problems():
             stderr.line(f"warning: {error}")
-        for problem in workflow.warnings:
+        for problem in (*host.warnings, *workflow.warnings):
             stderr.line(str(problem))
+        for doubt in state_args.unread_keys(workflow, sorted(state_keys)):
+            stderr.line(f"warning: {doubt}")
         for assignment in parsed:
             if assignment.doubt:
                 stderr.line(f"warning: {assignment.doubt}")

@@ -72,7 +72,7 @@ def failure_lines(result: RunResult) -> list[str]:
     if result.ok:
         return []
     failed = [each for each in result.step_results.values() if each.status in _FAILED]
-    lines = [f"error: step '{each.step_id}': {each.error}" for each in failed]
+    lines = [f"error: step '{each.step_id}'{_tries(each)}: {each.error}" for each in failed]
     if result.error and (result.status is not RunStatus.FAILED or not failed):
         lines.append(f"error: {result.error}")
     skipped: dict[str, list[str]] = {}
@@ -83,6 +83,10 @@ def failure_lines(result: RunResult) -> list[str]:
         more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
         lines.append(f"skipped: {', '.join(names[:_MOST_NAMES])}{more}: {reason}")
     return lines
+
+
+def _tries(result: StepResult) -> str:
+    return f" (attempt {result.attempts})" if result.attempts > 1 else ""
 
 
 def last_line(result: RunResult) -> str:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import treadle
 from treadle import DocumentError, Problem
-from treadle_cli.options import debug_option, host_without, without_option
+from treadle_cli.options import debug_option, find_settings_file, host_options, host_without
 from treadle_cli.output import err, out
-from treadle_cli.problems import count_problems, plural
+from treadle_cli.problems import count_problems, plural, problem_json
+
+if TYPE_CHECKING:
+    from treadle import Workflow
 
 __all__ = ["validate"]
 
@@ -21,7 +25,7 @@ __all__ = ["validate"]
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list on stdout: each file with its problems.")
 @click.option("--strict", is_flag=True, help="Fail on warnings too.")
-@without_option
+@host_options
 @debug_option
 @click.pass_context
 def validate(ctx: click.Context, files: Sequence[str], as_json: bool, strict: bool, without: Sequence[str]) -> None:
@@ -30,33 +34,33 @@ def validate(ctx: click.Context, files: Sequence[str], as_json: bool, strict: bo
     An error is what cannot work; a warning is what may not. A problem is a line FILE:LINE:COLUMN: PLACE: CAUSE on
     stderr, as compilers do it; files without errors are named on stdout.
 
+    The settings that count here, and a FILE named treadle.yaml, are checked as settings. Where those that count have
+    errors, nothing else is checked, as it depends on them.
+
     Exit code: 0 where every file is good, else 2.
     """
-    host = host_without(without)
     stdout, stderr = out(), err()
     results: list[dict[str, Any]] = []
     good = True
-    for file in files:
-        steps: int | None = None
-        problems: Sequence[Problem]
-        try:
-            workflow = treadle.load_workflow(file, host=host)
-        except DocumentError as error:
-            problems = error.problems
-        else:
-            problems, steps = workflow.warnings, len(workflow.steps)
-        ok = steps is not None and not (strict and problems)
+    for file, content, workflow, problems in _check(files, without):
+        ok = content is not None and not (strict and problems)
         good &= ok
         if as_json:
             results.append(
-                {"file": file, "ok": ok, "steps": steps, "problems": [_problem_json(problem) for problem in problems]}
+                {
+                    "file": file,
+                    "ok": ok,
+                    "steps": len(workflow.steps) if workflow else None,
+                    "placeholders": _placeholders(workflow) if workflow else {},
+                    "problems": [problem_json(problem) for problem in problems],
+                }
             )
             continue
         for problem in problems:
             stderr.line(str(problem))
         if ok:
             warned = f", {count_problems(problems)}" if problems else ""
-            stdout.line(f"{file}: ok ({plural(steps or 0, 'step')}{warned})")
+            stdout.line(f"{file}: ok ({content}{warned})")
         else:
             stderr.line(f"{file}: {count_problems(problems)}")
     if as_json:
@@ -64,14 +68,38 @@ def validate(ctx: click.Context, files: Sequence[str], as_json: bool, strict: bo
     ctx.exit(0 if good else 2)
 
 
-def _problem_json(problem: Problem) -> dict[str, Any]:
-    return {
-        "file": problem.file,
-        "line": problem.line,
-        "column": problem.column,
-        "path": problem.path,
-        "severity": problem.severity,
-        "code": problem.code,
-        "message": problem.message,
-        "hint": problem.hint,
-    }
+def _check(
+    files: Sequence[str], without: Sequence[str]
+) -> Iterator[tuple[str, str | None, Workflow | None, Sequence[Problem]]]:
+    """Each file, what is in it unless it has errors, the workflow if it is one, and the problems."""
+    settings_file, _ = find_settings_file()
+    try:
+        host = host_without(without, check_providers=True)
+    except DocumentError as error:
+        yield settings_file or "", None, None, error.problems
+        return
+    if host.warnings and settings_file is not None:
+        yield settings_file, "settings", None, host.warnings
+    for file in files:
+        try:
+            if Path(file).name == "treadle.yaml":
+                settings = treadle.deployed_host(file, without=without, check_providers=True)
+                if file != settings_file or not settings.warnings:
+                    yield file, "settings", None, settings.warnings
+                continue
+            workflow = treadle.load_workflow(file, host=host)
+        except DocumentError as error:
+            yield file, None, None, error.problems
+        else:
+            yield file, plural(len(workflow.steps), "step"), workflow, workflow.warnings
+
+
+def _placeholders(workflow: Workflow) -> dict[str, list[str]]:
+    """The references of each template, by its place: every other brace in it is text."""
+    found: dict[str, list[str]] = {}
+    for step in workflow.steps:
+        for field, value in step.reads():
+            if isinstance(value, treadle.Template | treadle.ArgumentTree) and value.references:
+                names = dict.fromkeys(reference.text for reference in value.references)
+                found[f"steps.{step.id}.{field}"] = list(names)
+    return found
