@@ -12,13 +12,14 @@ from typing import Any
 _HOMES = {
     "treadle._document": "Workflow",
     "treadle._document.schema": "settings_schema workflow_schema",
-    "treadle._engine": "Session",
+    "treadle._engine": "RunStream Session",
     "treadle._plugins": "Host",
     "treadle._settings.finding": "find_settings",
     "treadle._settings.providers": "SettingValue provider_values",
     "treadle.api": """
         build_workflow default_host deployed_host load_settings load_workflow open parse_workflow run run_sync
     """,
+    "treadle.builder": "WorkflowBuilder workflow",
     "treadle.contracts.config": "RetrySettings RunConfig",
     "treadle.contracts.events": "Observer RunEvent",
     "treadle.contracts.journal": "Journal JournalEntry",
@@ -47,6 +48,7 @@ _HOMES = {
         ReasoningDelta ReasoningPart Source StopReason StreamEvent SystemMessage TextDelta TextPart
         ToolCallDelta ToolCallPart ToolChoice ToolMessage ToolResultPart ToolSpec Usage UserMessage UserPart
     """,
+    "treadle.tools": "BaseTool FunctionTool ToolRegistry tool",
 }
 """Where each public name lives; the same names stand in `__init__.pyi`, for type checkers."""
 

@@ -3,6 +3,7 @@
 from treadle._document import Workflow as Workflow
 from treadle._document.schema import settings_schema as settings_schema
 from treadle._document.schema import workflow_schema as workflow_schema
+from treadle._engine import RunStream as RunStream
 from treadle._engine import Session as Session
 from treadle._plugins import Host as Host
 from treadle._settings.finding import find_settings as find_settings
@@ -35,6 +36,8 @@ from treadle.api import (
 from treadle.api import (
     run_sync as run_sync,
 )
+from treadle.builder import WorkflowBuilder as WorkflowBuilder
+from treadle.builder import workflow as workflow
 from treadle.contracts.config import RetrySettings as RetrySettings
 from treadle.contracts.config import RunConfig as RunConfig
 from treadle.contracts.events import Observer as Observer
@@ -341,3 +344,7 @@ from treadle.messages import (
 from treadle.messages import (
     UserPart as UserPart,
 )
+from treadle.tools import BaseTool as BaseTool
+from treadle.tools import FunctionTool as FunctionTool
+from treadle.tools import ToolRegistry as ToolRegistry
+from treadle.tools import tool as tool

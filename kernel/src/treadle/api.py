@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import sys
@@ -16,7 +17,10 @@ from treadle._plugins import Host
 from treadle._settings.finding import find_settings
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from treadle._engine import Session
+    from treadle._plugins.objects import Extras
     from treadle.contracts.events import RunEvent
     from treadle.contracts.journal import Journal
     from treadle.contracts.results import RunResult
@@ -105,15 +109,29 @@ def build_workflow(
     return _document.build_workflow(data, host=host or default_host(), config=config)
 
 
-def open(*, host: Host | None = None, journal: Journal | None = None) -> AbstractAsyncContextManager[Session]:
+def open(
+    *, host: Host | None = None, journal: Journal | None = None, **extras: Unpack[Extras]
+) -> AbstractAsyncContextManager[Session]:
     """A session: ``async with treadle.open() as session: result = await session.run(workflow)``.
 
     :param host: the plugins to use; :func:`default_host` without it.
     :param journal: where runs are recorded; in memory without it.
+    :param extras: ``tools``, ``providers``, ``layers``, ``steps`` and ``plugins`` that need not be installed, and win
+        over what is. They are in ``session.host``, by which workflows that use them are loaded.
+    :raises ConfigurationError: two of the extras have one name, or one of them is broken.
+    :raises TypeError: there are no extras of that name.
     """
     from treadle._engine import open_session
 
-    return open_session(host or default_host(), journal)
+    return open_session(_extended(host or default_host(), extras), journal)
+
+
+def _extended(host: Host, extras: Extras) -> Host:
+    if not extras:
+        return host
+    from treadle._plugins.objects import extended_host
+
+    return extended_host(host, extras)
 
 
 async def run(
@@ -122,6 +140,7 @@ async def run(
     state: Mapping[str, Any] | None = None,
     config: Mapping[str, Any] | None = None,
     on_event: Callable[[RunEvent], object] | None = None,
+    **extras: Unpack[Extras],
 ) -> RunResult:
     """Run a workflow, or the file of one, in a session of its own.
 
@@ -130,18 +149,21 @@ async def run(
 
     :param state: initial values that win over the workflow's own, key by key.
     :param config: values that win over the workflow's own ``config:``, such as ``{"provider": "mock"}``.
+    :param extras: as for :func:`open`.
     :raises DocumentError: the file has problems.
     """
     if _is_asyncio_running():
         from treadle._engine.asyncio_host import run_for_asyncio
 
-        again = functools.partial(run, workflow, state=state, config=config, on_event=on_event)
+        again = functools.partial(run, workflow, state=state, config=config, on_event=on_event, **extras)
         return await run_for_asyncio(again)
+    host = _extended(workflow.host if isinstance(workflow, Workflow) else default_host(), extras)
     if isinstance(workflow, Workflow):
-        checked = workflow.with_config(**(config or {}))
+        checked = dataclasses.replace(workflow, host=host) if extras else workflow
+        checked = checked.with_config(**(config or {}))
     else:
-        checked = load_workflow(workflow, config=config, state_keys=state or ())
-    async with open(host=checked.host) as session:
+        checked = load_workflow(workflow, host=host, config=config, state_keys=state or ())
+    async with open(host=host) as session:
         return await session.run(checked, state=state, on_event=on_event)
 
 
@@ -159,8 +181,9 @@ def run_sync(
     state: Mapping[str, Any] | None = None,
     config: Mapping[str, Any] | None = None,
     on_event: Callable[[RunEvent], object] | None = None,
+    **extras: Unpack[Extras],
 ) -> RunResult:
     """As :func:`run`, for programs that are not asynchronous."""
     import trio
 
-    return trio.run(functools.partial(run, workflow, state=state, config=config, on_event=on_event))
+    return trio.run(functools.partial(run, workflow, state=state, config=config, on_event=on_event, **extras))

@@ -69,7 +69,7 @@ class TreadleHooks:
     @hookspec
     def treadle_tools(self) -> Mapping[str, Offer]:
         """Tools, by the name that steps and models call. Target: a subclass of ``Tool``, called with no
-        arguments once a session. Since 1.0."""
+        arguments once a session, or a tool itself, such as ``@treadle.tool`` makes. Since 1.0."""
         raise AssertionError("a specification is never called")
 
     @hookspec

@@ -15,18 +15,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
 from treadle import api
 from treadle._plugins import Host
-from treadle._plugins.registry import hook_of
+from treadle._plugins.objects import offering
 from treadle.contracts.events import RunEvent
-from treadle.contracts.offers import Offer, ProviderOffer, Role
 from treadle.contracts.provider import Features, Provider
 from treadle.contracts.results import RunResult
-from treadle.hookspecs import hookimpl
 from treadle.messages import (
     AssistantMessage,
     Completed,
@@ -120,28 +118,6 @@ class ScriptedProvider(_Double):
 def scripted(*replies: Reply) -> type[ScriptedProvider]:
     """A provider class that gives the replies in order; its ``requests`` are those it was asked."""
     return type("Scripted", (ScriptedProvider,), {"script": list(replies), "requests": []})
-
-
-def offering(offers: Mapping[Role, Mapping[str, Any]]) -> object:
-    """A plugin that offers objects: ``offering({"tool": {"shout": Shout}, "provider": {"p": scripted("hi")}})``."""
-    hooks: dict[str, Callable[[], Mapping[str, Offer]]] = {}
-    for role, objects in offers.items():
-        kind: type[Offer] = ProviderOffer if role == "provider" else Offer
-        collected = {
-            name: each if isinstance(each, Offer) else kind(each, (each.__doc__ or name).splitlines()[0])
-            for name, each in objects.items()
-        }
-        hooks[hook_of(role)] = _hook(hook_of(role), collected)
-    return type("Offering", (), {name: staticmethod(hook) for name, hook in hooks.items()})()
-
-
-def _hook(name: str, offers: Mapping[str, Offer]) -> Callable[[], Mapping[str, Offer]]:
-    def hook() -> Mapping[str, Offer]:
-        return offers
-
-    hook.__name__ = name
-    implementation: Callable[[], Mapping[str, Offer]] = hookimpl(hook)
-    return implementation
 
 
 class RecordingObserver:

@@ -68,3 +68,40 @@ def main() -> float | None:
 async def in_a_session() -> RunResult:
     async with treadle.open() as session:
         return await session.run(treadle.parse_workflow("name: x"))
+
+
+@treadle.tool
+def word_count(text: str) -> dict[str, int]:
+    """Count the words in a text."""
+    return {"words": len(text.split())}
+
+
+@treadle.tool(name="weather", effect="pure", timeout=10)
+async def weather_in(city: str, context: treadle.ToolContext) -> str:
+    return f"fine in {city}, says {context.step_id}"
+
+
+class Repeat(treadle.BaseTool):
+    name = "repeat"
+    parameters_schema = {"type": "object", "properties": {"text": {"type": "string"}}}  # noqa: RUF012 - as users write
+
+    async def execute(self, text: str, times: int = 2) -> str:
+        return text * times
+
+
+async def with_tools_of_its_own() -> float:
+    registry = treadle.ToolRegistry([word_count, Repeat])
+    registry.register(weather_in, replace=True)
+    words: int = word_count("a b")["words"]
+    providers = {"parrot": Parrot}
+    async with treadle.open(tools=registry, providers=providers, steps={"shout": Shout}) as session:
+        workflow = (
+            treadle.workflow("x", provider="parrot")
+            .state(words=words)
+            .step("shout", id="a", text="{state.words}")
+            .build(session.host)
+        )
+        async with session.stream(workflow) as run:
+            async for event in run:
+                print(event.run_id)
+        return run.result.total_duration_ms + len(treadle.run_sync(workflow, tools=[word_count]).step_results)

@@ -20,3 +20,12 @@ def main() -> None:
     result = treadle.run_sync(5)  # error: arg-type
     print(result.total_tokns)  # error: attr-defined
     print(treadle.Stepp)  # error: attr-defined
+    treadle.open(tool=[])  # error: call-arg
+    treadle.run_sync("flow.yaml", steps=[Late])  # error: arg-type
+    treadle.workflow("x").step("say")  # error: call-arg
+    shout(5)  # error: arg-type
+
+
+@treadle.tool
+def shout(text: str) -> str:
+    return text.upper()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -15,6 +15,8 @@ from treadle._engine.journal import MemoryJournal
 from treadle._engine.observers import CallbackObserver
 from treadle._engine.resources import Resource
 from treadle._engine.run import Run
+from treadle._engine.streaming import RunStream, stream
+from treadle._plugins.objects import GivenProvider
 from treadle._settings.providers import build_settings
 from treadle.contracts.events import Observer, RunEvent
 from treadle.contracts.journal import Journal
@@ -65,6 +67,31 @@ class Session:
         """
         return await self.start(workflow, state=state, on_event=on_event, observers=observers, run_id=run_id).execute()
 
+    def stream(
+        self,
+        workflow: Workflow | str | os.PathLike[str],
+        *,
+        state: Mapping[str, Any] | None = None,
+        observers: Sequence[Observer] = (),
+        run_id: str | None = None,
+    ) -> AbstractAsyncContextManager[RunStream]:
+        """Run a workflow, or the file of one, and iterate over its events as they come.
+
+        .. code-block:: python
+
+            async with session.stream(workflow) as run:
+                async for event in run:
+                    print(event)
+            print(run.result.status)
+
+        Leaving the context before the last event ends the run, whose result then says that it was cancelled.
+
+        :raises DocumentError: the file has problems.
+        :raises StateError: a value of ``state`` cannot be kept in a state.
+        """
+        reader = RunStream()
+        return stream(reader, self.start(workflow, state=state, observers=[*observers, reader], run_id=run_id))
+
     def start(
         self,
         workflow: Workflow | str | os.PathLike[str],
@@ -89,7 +116,9 @@ class Session:
         key = (name, json.dumps(own, sort_keys=True, default=str) if own else "")
         resource = self._providers.get(key)
         if resource is None:
-            kind: type[Provider] = self.host.load("provider", name)
+            kind: type[Provider] | GivenProvider = self.host.load("provider", name)
+            if own and isinstance(kind, GivenProvider):
+                return await self.provider(name, {})  # there is one of it, which has its settings
             settings = build_settings(self.host, name, own)
             resource = self._providers[key] = Resource(self._nursery, lambda: kind(name, settings))
         return await resource.get()
@@ -127,7 +156,8 @@ class Session:
     def _single(self, role: Role, name: str) -> Any:
         found = self._singles.get((role, name))
         if found is None:
-            found = self._singles[role, name] = self.host.load(role, name)()
+            loaded = self.host.load(role, name)
+            found = self._singles[role, name] = loaded if isinstance(loaded, Tool) else loaded()
         return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import re
 import time
@@ -25,10 +26,10 @@ from treadle.hookspecs import PROJECT, TreadleHooks
 if TYPE_CHECKING:
     from treadle.contracts.settings import Settings
 
-__all__ = ["Host", "PluginReport", "PluginState"]
+__all__ = ["OFFER_TYPES", "Host", "PluginReport", "PluginState"]
 
 _HOOKS = {hook_of(role): role for role in ROLES}
-_OFFER_TYPES: Mapping[Role, type[Offer]] = {
+OFFER_TYPES: Mapping[Role, type[Offer]] = {
     "provider": ProviderOffer,
     "provider_layer": LayerOffer,
     "config_field": ConfigOffer,
@@ -122,6 +123,29 @@ class Host:
             host._register(plugin, report)
             if report.error:
                 raise report.error
+        return host
+
+    def extended(self, plugins: Mapping[str, object]) -> Host:
+        """A host with these plugins as well; this one stays as it is.
+
+        What they offer wins over what is installed under the same name, and over what the settings say of that name.
+
+        :raises PluginError: one of them is broken, or two of them offer the same.
+        """
+        added = Host.of(plugins)
+        for problem in added.problems():
+            raise problem
+        host = copy.copy(self)
+        host.reports = [*self.reports, *added.reports]
+        host.registry = self.registry.covered_by(added.registry)
+        host._aliases = {
+            role: {name: end for name, end in ends.items() if name not in added.registry.names(role)}
+            for role, ends in self._aliases.items()
+        }
+        if self._settings is not None:
+            own = added.registry.names("provider")
+            kept = {name: entry for name, entry in self._settings.providers.items() if name not in own}
+            host._settings = self._settings.model_copy(update={"providers": kept})
         return host
 
     def problems(self) -> Iterable[PluginError]:
@@ -347,7 +371,7 @@ def _resolved(settings: Settings) -> dict[Role, dict[str, str]]:
 def _check_offer(hook: str, role: Role, name: object, offer: object) -> None:
     if not isinstance(name, str) or not name:
         raise PluginError(f"{hook} must return offers by name; {name!r} is no name")
-    wanted = _OFFER_TYPES.get(role, Offer)
+    wanted = OFFER_TYPES.get(role, Offer)
     if not isinstance(offer, wanted):
         raise PluginError(f"{hook} must return {wanted.__name__} objects; '{name}' is {type(offer).__name__}")
 

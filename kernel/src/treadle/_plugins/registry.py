@@ -74,6 +74,12 @@ class Registry:
         """Keep one offer."""
         self._offers[registered.role].setdefault(registered.name, []).append(registered)
 
+    def covered_by(self, other: Registry) -> Registry:
+        """A registry of both, in which the other's offers are the only ones under their names."""
+        both = Registry()
+        both._offers = {role: {**names, **other._offers[role]} for role, names in self._offers.items()}
+        return both
+
     def get(self, role: Role, name: str) -> Registered | None:
         """The offer of that name, or None.
 

@@ -8,7 +8,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, Field
 
 from treadle import Sandbox, Tool, ToolContext, ToolError
-from treadle_tools.arguments import ToolArguments, parse_arguments, schema_of
+from treadle.tools import parse_arguments, schema_of
+from treadle_tools.arguments import ToolArguments
 
 __all__ = ["FileReadTool", "FileWriteTool"]
 

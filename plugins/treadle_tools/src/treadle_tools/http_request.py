@@ -10,7 +10,8 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from treadle import HttpReply, HttpRequest, Tool, ToolContext, ToolError
 from treadle.contracts.tool import Effect
-from treadle_tools.arguments import ToolArguments, parse_arguments, schema_of
+from treadle.tools import parse_arguments, schema_of
+from treadle_tools.arguments import ToolArguments
 
 __all__ = ["HttpRequestTool"]
 

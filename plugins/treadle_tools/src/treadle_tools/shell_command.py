@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from treadle import Tool, ToolContext
-from treadle_tools.arguments import ToolArguments, parse_arguments, schema_of
+from treadle.tools import parse_arguments, schema_of
+from treadle_tools.arguments import ToolArguments
 
 __all__ = ["ShellCommandTool"]
 
