@@ -37,6 +37,22 @@ def shown(text: str) -> dict[str, list[str]]:
     return {key: [cell.strip() for cell in cells if cell.strip()] for key, *cells in rows}
 
 
+def test_the_place_of_a_provider_among_candidates_is_shown_where_it_is_set(program: Any) -> None:
+    program.write(
+        "treadle.yaml",
+        "provider: openai\nproviders:\n  mine: {kind: openai, fallback: true, fallback_model: x}\n"
+        "  ours: {kind: openai, models: [m], priority: 0}\n",
+    )
+    ended = program("config", "show", "--origin")
+    assert ended.code == 0, ended.err
+    rows = shown(ended.out)
+    assert rows["providers.mine.fallback"] == ["true", "treadle.yaml:3:34"]
+    assert rows["providers.mine.fallback_model"] == ["x", "treadle.yaml:3:56"]
+    assert rows["providers.ours.models"] == ['["m"]', "treadle.yaml:4:32"]
+    assert rows["providers.ours.priority"] == ["0", "treadle.yaml:4:47"]
+    assert "providers.ours.fallback" not in rows
+
+
 def test_each_value_is_shown_with_where_it_comes_from(program: Any) -> None:
     """Environment beats file beats default."""
     program.write(

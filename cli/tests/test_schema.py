@@ -157,6 +157,8 @@ def test_the_schema_and_the_checks_agree_on_every_mutant_of_an_example(
         ({"providers": {"ours": {"kind": "generic_openai", "organization": "o"}}}, "'organization' was unexpected"),
         ({"providers": {"ours": {"base_url": "http://x"}}}, "'kind' is a required property"),
         ({"providers": {"openai": {"kind": "mock", "seed": 1}}}, None),
+        ({"providers": {"openai": {"models": ["m"], "priority": 1}}}, None),
+        ({"providers": {"ours": {"kind": "mock", "fallback": True, "fallback_model": "m"}}}, None),
         ({"providers": {"theirs": {"kind": "not_installed", "anything": 1}}}, None),
         ({"roles": {"sandbox": "policy"}, "aliases": {"tools": {"read": "file_read"}}}, None),
         ({"roles": {"sandbx": "policy"}}, "'sandbx' was unexpected"),

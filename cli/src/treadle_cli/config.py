@@ -145,6 +145,10 @@ def _provider_rows(host: Host, name: str) -> Iterator[_Row]:
     registered = host.get("provider", name)
     if registered.name != name:
         yield _Row(f"providers.{name}.kind", registered.name, settings.place_of("providers", name, "kind") or DEFAULT)
+    if entry := settings.providers.get(name):
+        for key in sorted(entry.model_fields_set - entry.settings.keys() - {"kind"}):
+            place = settings.place_of("providers", name, key)
+            yield _Row(f"providers.{name}.{key}", getattr(entry, key), place or DEFAULT)
     try:
         model, given = registered.load().settings_model, treadle.provider_values(host, name)
     except treadle.PluginError as error:

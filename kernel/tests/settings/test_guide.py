@@ -17,7 +17,7 @@ from treadle.contracts.settings import ProviderEntry
 
 GUIDE = Path(__file__).parents[3] / "docs" / "settings.md"
 TEXT = GUIDE.read_text(encoding="utf-8")
-(EXAMPLE,) = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
+EXAMPLE, CANDIDATES = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
 (PROGRAM,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 
@@ -45,6 +45,19 @@ def test_the_example_is_read(tmp_path: Path) -> None:
     settings = treadle.load_settings()
     assert settings.model_dump(exclude_unset=True).keys() == Settings.model_fields.keys()
     assert settings.place_of("providers", "ours", "api_key") == "treadle.yaml:14:14"
+
+
+def test_the_example_of_candidates_is_read(tmp_path: Path) -> None:
+    (tmp_path / "treadle.yaml").write_text(CANDIDATES, encoding="utf-8")
+    entries = treadle.load_settings().providers
+    assert {
+        name: (each.models, each.priority, each.fallback, each.fallback_model) for name, each in entries.items()
+    } == {
+        "openai": ((), None, False, None),
+        "azure": (("gpt-4o", "gpt-4o-mini"), 1, False, None),
+        "second": ((), 2, False, None),
+        "spare": ((), None, True, "qwen3-8b"),
+    }
 
 
 def _keys(marks: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], tuple[int, int]]]:

@@ -130,8 +130,24 @@ def test_every_mistake_is_told_in_one_pass_in_the_order_of_the_file(problems: Pr
             ),
         ),
         (
-            "providers: {fake: {priority: 1}}",
-            ("1:20: providers.fake.priority: unknown field; there are api_key, base_url, default_model, mode, timeout"),
+            "providers: {fake: {weight: 1}}",
+            ("1:20: providers.fake.weight: unknown field; there are api_key, base_url, default_model, mode, timeout"),
+        ),
+        (
+            "providers: {fake: {priority: soon}}",
+            "1:30: providers.fake.priority: must be a whole number, not 'soon'",
+        ),
+        (
+            "providers: {fake: {fallback: b}}",
+            "1:30: providers.fake.fallback: must be true or false, not 'b'",
+        ),
+        (
+            "providers: {fake: {models: m}}",
+            "1:28: providers.fake.models: must be a list, not 'm'; write [m]",
+        ),
+        (
+            "providers: {fake: {fallback_model: m}}",
+            "1:19: providers.fake: fallback_model is used with fallback: true only",
         ),
     ],
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
@@ -11,10 +13,12 @@ from pydantic import ValidationError
 from treadle._document.envelope import provider_overrides
 from treadle._document.problems import Path, Reporter, dotted_path
 from treadle._plugins.registry import cause_of
-from treadle._settings.providers import build_settings, refused, with_model
+from treadle._settings.candidates import candidates_for
+from treadle._settings.providers import build_provider, refused, with_model
 from treadle._suggest import did_you_mean, similar_file
 from treadle.contracts.offers import Role
 from treadle.errors import ConfigurationError, NotInstalledError, PluginError, TreadleError
+from treadle.messages import ModelRequest
 
 if TYPE_CHECKING:
     from treadle._plugins import Host
@@ -112,7 +116,7 @@ def check_requests(steps: Mapping[int, Step], config: RunConfig, host: Host, rep
     found: list[tuple[Path, list[str]]] = []
     for index, request in requests:
         try:
-            refusals = provider.refusals(with_model(host, request, provider))
+            refusals = _refusals(with_model(host, request, provider), provider, config, host)
         except ConfigurationError as error:
             report.add(("steps", index, "type"), "no-model", error.message, hint=error.hint)
             continue
@@ -131,13 +135,15 @@ def check_requests(steps: Mapping[int, Step], config: RunConfig, host: Host, rep
 
 def _built(config: RunConfig, host: Host) -> Provider:
     name = host.resolve("provider", config.provider or host.default_provider())
-    registered = host.get("provider", name)
-    kind: type[Provider] = registered.load()
-    own = provider_overrides(host, config).get(registered.name)
-    settings = build_settings(host, name, own)
-    try:
-        return kind(name, settings)
-    except TreadleError:
-        raise
-    except Exception as error:
-        raise PluginError(f"provider '{name}' could not be built: {cause_of(error)}") from error
+    return build_provider(host, name, provider_overrides(host, config).get(host.get("provider", name).name))
+
+
+def _refusals(request: ModelRequest, provider: Provider, config: RunConfig, host: Host) -> list[str]:
+    """What the run's provider says against the request; nothing where another candidate takes it."""
+    build, named = partial(build_provider, host), config.provider is not None
+    for each in candidates_for(host, provider, request.model, build, named=named):
+        if each.provider is None or each.model is None:
+            continue
+        if not each.provider.refusals(replace(request, model=each.model)):
+            return []
+    return provider.refusals(request)

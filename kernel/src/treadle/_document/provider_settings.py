@@ -65,7 +65,7 @@ def check_provider_settings(host: Host, name: str, report: Reporter) -> None:
 
 
 def problems_of_used_provider(name: str | None, steps: Iterable[Step], host: Host) -> list[Problem]:
-    """What is wrong in ``treadle.yaml`` with the provider that steps of a workflow will call, if any do.
+    """What is wrong in ``treadle.yaml`` with the providers that steps of a workflow may call, if any do.
 
     :param name: the workflow's own choice.
     """
@@ -76,10 +76,10 @@ def problems_of_used_provider(name: str | None, steps: Iterable[Step], host: Hos
         name = host.resolve("provider", name or host.default_provider())
     except ConfigurationError:  # said elsewhere
         return []
-    if name not in settings.providers:
-        return []
     report = Reporter(file=settings.source, marks=cast(Any, settings.places), data=settings.model_dump())
-    check_provider_settings(host, name, report)
+    for each, entry in settings.providers.items():
+        if each == name or entry.is_candidate:
+            check_provider_settings(host, each, report)
     return report.problems
 
 

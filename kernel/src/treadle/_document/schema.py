@@ -81,7 +81,7 @@ def settings_schema(host: Host, *, left_out: LeftOut = lambda error: None) -> Sc
     for role, field in zip(AliasSettings().by_role(), defs["AliasSettings"]["properties"].values(), strict=True):
         _suggest(field["additionalProperties"], _offers(host, role))
     for model in kinds.values():
-        defs[_key(reference(model))]["properties"]["kind"] = entry["properties"]["kind"]
+        defs[_key(reference(model))]["properties"] |= entry["properties"]
     entry["allOf"] = [_if("kind", name, reference(model)) for name, model in kinds.items()] or [{}]
     to_entry = {"$ref": "#/$defs/ProviderEntry"}
     fields["providers"]["additionalProperties"] = to_entry | {"required": ["kind"]}

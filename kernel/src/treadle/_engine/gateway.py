@@ -1,17 +1,27 @@
-"""The way of a model call: provider chosen, layers around it, every event metered and journalled."""
+"""The way of a model call: candidates in turn, layers around each and all, every event metered and journalled."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import trio
 
+from treadle._engine.fallback import AttemptFailure, all_failed, fallback_warning
+from treadle._settings.candidates import Candidate, candidates_for
 from treadle._settings.providers import refused, with_model
 from treadle.contracts.events import ModelCallFailed, ModelCallFinished, ModelCallStarted
-from treadle.errors import CredentialError, ProviderError, ResponseError, TreadleError, UnsupportedError
+from treadle.errors import (
+    ConfigurationError,
+    CredentialError,
+    ProviderError,
+    ResponseError,
+    TreadleError,
+    UnsupportedError,
+)
 from treadle.messages import (
     Completed,
     EmbedRequest,
@@ -32,15 +42,23 @@ if TYPE_CHECKING:
 __all__ = ["CallSite", "Gateway"]
 
 
+_Prepared = tuple["Provider", ModelRequest]
+_Price = Callable[[ModelResponse], ModelResponse]
+
+
 @dataclass(slots=True)
 class CallSite:
-    """Who calls: a step of a run, in one attempt. ``ordinals`` numbers the attempt's calls from 1."""
+    """Who calls: a step of a run, in one attempt. ``ordinals`` numbers the attempt's calls from 1.
+
+    One for each call; ``answered`` says whether a response has been counted in it.
+    """
 
     run: Run
     step_id: str
     attempt: int
     meter: Meter
     ordinals: Iterator[int]
+    answered: bool = False
 
 
 class Gateway:
@@ -62,36 +80,88 @@ class Gateway:
     @asynccontextmanager
     async def exchange(self, request: ModelRequest, site: CallSite) -> AsyncIterator[AsyncIterator[StreamEvent]]:
         """One model call; see :meth:`Provider.exchange`."""
-        name = self.provider_name()
-        provider = await self._session.provider(name, self._overrides)
-        request = with_model(self._session.host, request, provider)
-        if request.stream and not provider.features.streaming:
-            request = replace(request, stream=False)  # how a reply comes is a wish, not a need
-        if refusals := provider.refusals(request):
-            raise UnsupportedError(refused(name, refusals), provider=name)
-        run, meter = site.run, site.meter
-        ordinal = next(site.ordinals)
-        run.record("model_call_started", site.step_id, site.attempt, ordinal, {"request": request, "provider": name})
-        if run.hub.active:
-            run.hub.send(ModelCallStarted(run_id=run.run_id, step_id=site.step_id, provider=name, request=request))
-        events = _Metered(site, ordinal, name, lambda response: self._priced(response, provider))
+        layers = self._session.call_layers
+        own = self._session.built_provider(self.provider_name(), self._overrides)
+        request = with_model(self._session.host, request, own)
+        events = _Call(site, own.name, partial(self._priced, own), request=request)
         try:
-            async with _through(self._session.layers, provider.exchange)(request) as source:
-                events.source = source
+            async with _through(layers, partial(self._attempts, own, site))(request) as events.source:
+                yield events if layers else events.source
+        except BaseException as error:
+            cause = lone_error(error)
+            if isinstance(cause, CredentialError) and self._provider_name is None:
+                # Whoever has not asked for this provider may not want it.
+                hint = f"{cause.hint or 'set it'}, or name another provider than '{own.name}', which is the default"
+                raise CredentialError(cause.message, hint=hint) from cause
+            _raise_lone(error)
+
+    @asynccontextmanager
+    async def _attempts(self, own: Provider, site: CallSite, request: ModelRequest) -> AsyncIterator[_Metered]:
+        """Candidates in turn, until one gives its first event; what follows is that one's.
+
+        The first event is waited for here and not when the step asks for it: a layer's nursery or time limit that was
+        opened in the middle of the step's own could not be closed after it.
+        """
+        build, named = partial(self._session.built_provider, overrides={}), self._provider_name is not None
+        candidates = candidates_for(self._session.host, own, request.model, build, named=named)
+        only = len(candidates) == 1
+        failures: list[AttemptFailure] = []
+        for each in candidates:
+            # Errors of these classes ask the next one. Who cannot be opened is passed over, whatever the error.
+            passing: tuple[type[Exception], ...] = () if only else (Exception,)
+            try:
+                provider, asked = await self._prepared(each, own, request)
+                passing = () if only else (ProviderError, ConfigurationError)
+                async with self._attempt(provider, asked, site) as events:
+                    if not only:
+                        await events.look_ahead()
+                    passing = ()
+                    if failures:
+                        site.run.warn(site.step_id, fallback_warning(failures, each))
+                    yield events
+            except passing as error:
+                failures.append(AttemptFailure(each, error))
+            else:
+                return
+        raise all_failed(failures) from failures[-1].error
+
+    async def _prepared(self, candidate: Candidate, own: Provider, request: ModelRequest) -> _Prepared:
+        """The open provider and the request as it takes it.
+
+        :raises UnsupportedError: it does not; then it is not opened.
+        """
+        name, built = candidate.name, candidate.provider
+        if built is None:
+            assert candidate.error is not None
+            raise candidate.error
+        if candidate.model is None:
+            reason = f"it has no model '{request.model}', and no fallback_model is set for it"
+            raise UnsupportedError(refused(name, [reason]), provider=name)
+        stream = request.stream and built.features.streaming  # how a reply comes is a wish, not a need
+        if candidate.model != request.model or stream != request.stream:
+            request = replace(request, model=candidate.model, stream=stream)
+        if refusals := built.refusals(request):
+            raise UnsupportedError(refused(name, refusals), provider=name)
+        # What a workflow sets for its own provider is not sent along to another one of that kind.
+        return await self._session.provider(name, self._overrides if name == own.name else {}), request
+
+    @asynccontextmanager
+    async def _attempt(self, provider: Provider, request: ModelRequest, site: CallSite) -> AsyncIterator[_Metered]:
+        """One provider asked once, through the layers of each candidate."""
+        events = _Metered(site, provider.name, partial(self._priced, provider))
+        events.begin(request)
+        try:
+            async with _through(self._session.candidate_layers, provider.exchange)(request) as events.source:
                 yield events
+            if events.is_awaited and not events.begun:
+                raise _incomplete(provider.name)  # a layer has swallowed what happened
             if events.response is None:
-                meter.add_unknown()  # the step left before the end
+                site.meter.add_unknown()  # the step left before the end
         except BaseException as error:
             cause = lone_error(error)
             if events.response is None:
                 self._failed(cause, events)
-            if isinstance(cause, CredentialError) and self._provider_name is None:
-                # Whoever has not asked for this provider may not want it.
-                hint = f"{cause.hint or 'set it'}, or name another provider than '{name}', which is the default"
-                raise CredentialError(cause.message, hint=hint) from cause
-            if cause is error:
-                raise
-            raise cause from cause.__cause__
+            _raise_lone(error)
 
     def _failed(self, error: BaseException, events: _Metered) -> None:
         site, run = events.site, events.site.run
@@ -132,7 +202,7 @@ class Gateway:
         run.record("model_call_finished", site.step_id, site.attempt, ordinal, {"response": response})
         return response
 
-    def _priced(self, response: ModelResponse, provider: Provider) -> ModelResponse:
+    def _priced(self, provider: Provider, response: ModelResponse) -> ModelResponse:
         if response.cost_usd is not None:
             return response
         return response.with_cost(self._session.price(provider, response.model, response.usage))
@@ -166,37 +236,61 @@ def _wrapped(layer: ProviderLayer, proceed: Callable[[ModelRequest], Exchange]) 
     return lambda request: layer.exchange(request, proceed)
 
 
+def _raise_lone(error: BaseException) -> NoReturn:
+    """Raise an error again, out of the groups that layers' nurseries put around it. For use where it is caught."""
+    cause = lone_error(error)
+    if cause is error:
+        raise
+    raise cause from cause.__cause__
+
+
+def _incomplete(provider: str) -> ResponseError:
+    message = f"the reply of provider '{provider}' ended before it was complete"
+    return ResponseError(message, provider=provider, phase="body")
+
+
+@dataclass(slots=True, eq=False)
 class _Metered:
     """Events on their way to the step: the first text is timed; the response is priced, counted and journalled."""
 
-    __slots__ = ("_price", "begun", "ordinal", "provider_name", "response", "site", "source", "started", "timed")
+    site: CallSite
+    provider_name: str
+    price: _Price
+    source: AsyncIterator[StreamEvent] = field(init=False)
+    ordinal: int = 0
+    started: float = field(default_factory=trio.current_time)
+    is_awaited: bool = False
+    begun: bool = False
+    timed: bool = False
+    response: ModelResponse | None = None
+    _ahead: StreamEvent | None = None
 
-    def __init__(
-        self, site: CallSite, ordinal: int, provider_name: str, price: Callable[[ModelResponse], ModelResponse]
-    ) -> None:
-        self.site = site
-        self.ordinal = ordinal
-        self.provider_name = provider_name
-        self.started = trio.current_time()
-        self.source: AsyncIterator[StreamEvent]
-        self.begun = False
-        self.timed = False
-        self.response: ModelResponse | None = None
-        self._price = price
+    def begin(self, request: ModelRequest) -> None:
+        """Tell journal and observers of the call, which is about to be made."""
+        site, run, provider = self.site, self.site.run, self.provider_name
+        self.ordinal = next(site.ordinals)
+        data = {"request": request, "provider": provider}
+        run.record("model_call_started", site.step_id, site.attempt, self.ordinal, data)
+        if run.hub.active:
+            run.hub.send(ModelCallStarted(run_id=run.run_id, step_id=site.step_id, provider=provider, request=request))
 
     def __aiter__(self) -> _Metered:
         return self
 
+    async def look_ahead(self) -> None:
+        """Wait for the first event, which is then given out again."""
+        self.is_awaited = True
+        self._ahead = await self.__anext__()
+
     async def __anext__(self) -> StreamEvent:
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            return ahead
         try:
             event = await self.source.__anext__()
         except StopAsyncIteration:
             if self.response is None:
-                raise ResponseError(
-                    f"the reply of provider '{self.provider_name}' ended before it was complete",
-                    provider=self.provider_name,
-                    phase="body",
-                ) from None
+                raise _incomplete(self.provider_name) from None
             raise
         if type(event) is Completed:
             event = self._complete(event)
@@ -207,8 +301,9 @@ class _Metered:
         return event
 
     def _complete(self, event: Completed) -> Completed:
-        response = self.response = self._price(event.response)
+        response = self.response = self.price(event.response)
         site, run = self.site, self.site.run
+        site.answered = True
         site.meter.add_response(response)
         for warning in response.warnings:
             run.warn(site.step_id, warning)
@@ -217,3 +312,18 @@ class _Metered:
             seconds = trio.current_time() - self.started
             run.hub.send(ModelCallFinished(run_id=run.run_id, step_id=site.step_id, response=response, seconds=seconds))
         return event if response is event.response else Completed(response)
+
+
+@dataclass(slots=True, eq=False)
+class _Call(_Metered):
+    """Events that have come through the layers of the whole call. What an attempt has counted is not counted again."""
+
+    request: ModelRequest = field(kw_only=True)
+    timed: bool = True  # an attempt's own time, where there was one
+
+    def _complete(self, event: Completed) -> Completed:
+        if self.site.answered:
+            self.response = event.response
+            return event
+        self.begin(self.request)  # a layer's own answer: the journal has every one that a step has heard
+        return _Metered._complete(self, event)

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -17,10 +18,10 @@ from treadle._engine.resources import Resource
 from treadle._engine.run import Run
 from treadle._engine.streaming import RunStream, stream
 from treadle._plugins.objects import GivenProvider
-from treadle._settings.providers import build_settings
+from treadle._settings.providers import build_provider
 from treadle.contracts.events import Observer, RunEvent
 from treadle.contracts.journal import Journal
-from treadle.contracts.offers import LayerOffer, Role
+from treadle.contracts.offers import LayerOffer, LayerScope, Role
 from treadle.contracts.provider import Provider, ProviderLayer
 from treadle.contracts.results import RunResult
 from treadle.contracts.sources import PriceSource
@@ -43,9 +44,11 @@ class Session:
     def __init__(self, nursery: trio.Nursery, host: Host, journal: Journal) -> None:
         self.host = host
         self.journal = journal
-        self.layers: Sequence[ProviderLayer] = _layers(host)
+        self.call_layers: Sequence[ProviderLayer] = _layers(host, "call")
+        self.candidate_layers: Sequence[ProviderLayer] = _layers(host, "candidate")
         self._nursery = nursery
         self._providers: dict[tuple[str, str], Resource[Provider]] = {}
+        self._built: dict[tuple[str, str], Provider] = {}
         self._singles: dict[tuple[str, str], Any] = {}
         self._prices: list[PriceSource] | None = None
 
@@ -112,16 +115,22 @@ class Session:
 
     async def provider(self, name: str, overrides: Mapping[str, Mapping[str, Any]]) -> Provider:
         """The provider of that name, opened on first use; ``overrides`` are settings by kind of provider."""
-        own = overrides.get(self.host.get("provider", name).name) if overrides else None
-        key = (name, json.dumps(own, sort_keys=True, default=str) if own else "")
+        own, key = self._overrides(name, overrides)
         resource = self._providers.get(key)
         if resource is None:
-            kind: type[Provider] | GivenProvider = self.host.load("provider", name)
-            if own and isinstance(kind, GivenProvider):
-                return await self.provider(name, {})  # there is one of it, which has its settings
-            settings = build_settings(self.host, name, own)
-            resource = self._providers[key] = Resource(self._nursery, lambda: kind(name, settings))
+            build = partial(build_provider, self.host, name, own)
+            resource = self._providers[key] = Resource(self._nursery, build)
         return await resource.get()
+
+    def built_provider(self, name: str, overrides: Mapping[str, Mapping[str, Any]]) -> Provider:
+        """The same, to be asked what it takes; it is not opened.
+
+        :raises ConfigurationError: it cannot be built.
+        """
+        own, key = self._overrides(name, overrides)
+        if key not in self._built:
+            self._built[key] = build_provider(self.host, name, own)
+        return self._built[key]
 
     def tool(self, name: str) -> Tool:
         """The tool of that name.
@@ -153,6 +162,13 @@ class Session:
         for resource in self._providers.values():
             resource.close()
 
+    def _overrides(self, name: str, overrides: Mapping[str, Mapping[str, Any]]) -> tuple[Any, tuple[str, str]]:
+        """What is overridden for that provider, and the key under which one of these settings is kept."""
+        own = overrides.get(self.host.get("provider", name).name) if overrides else None
+        if own and isinstance(self.host.load("provider", name), GivenProvider):
+            own = None  # there is one of it, which has its settings
+        return own, (name, json.dumps(own, sort_keys=True, default=str) if own else "")
+
     def _single(self, role: Role, name: str) -> Any:
         found = self._singles.get((role, name))
         if found is None:
@@ -161,15 +177,15 @@ class Session:
         return found
 
 
-def _layers(host: Host) -> list[ProviderLayer]:
-    """Every provider layer, outermost first: those around the call, then those around each candidate."""
+def _layers(host: Host, scope: LayerScope) -> list[ProviderLayer]:
+    """The provider layers of a scope, outermost first."""
     ordered = sorted(
         (
-            (registered.offer.scope == "candidate", registered.offer.order, registered.name, registered)
+            (registered.offer.order, registered.name, registered)
             for registered in host.registry.all("provider_layer").values()
-            if isinstance(registered.offer, LayerOffer)
+            if isinstance(registered.offer, LayerOffer) and registered.offer.scope == scope
         ),
-        key=lambda entry: entry[:3],
+        key=lambda entry: entry[:2],
     )
     return [registered.load()() for *_, registered in ordered]
 

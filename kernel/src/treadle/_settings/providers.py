@@ -11,13 +11,21 @@ from pydantic import ValidationError
 
 from treadle.contracts.offers import ProviderOffer
 from treadle.contracts.provider import FromEnv, Provider, ProviderSettings
-from treadle.errors import ConfigurationError
+from treadle.errors import ConfigurationError, PluginError, TreadleError
 from treadle.messages import ModelRequest
 
 if TYPE_CHECKING:
     from treadle._plugins import Host
 
-__all__ = ["SettingValue", "build_settings", "provider_values", "refused", "with_model"]
+__all__ = [
+    "SettingValue",
+    "build_provider",
+    "build_settings",
+    "default_model",
+    "provider_values",
+    "refused",
+    "with_model",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +82,37 @@ def build_settings(host: Host, name: str, overrides: Mapping[str, Any] | None = 
         ) from error
 
 
+def build_provider(host: Host, name: str, overrides: Mapping[str, Any] | None = None) -> Provider:
+    """The provider of that name, built and not opened: no SDK is imported, no key read.
+
+    :raises ConfigurationError: a value is not valid, or it is not installed or cannot be built.
+    """
+    kind: type[Provider] = host.load("provider", name)
+    settings = build_settings(host, name, overrides)
+    try:
+        return kind(name, settings)
+    except TreadleError:
+        raise
+    except Exception as error:
+        cause = f"{type(error).__name__}: {error}"
+        raise PluginError(f"provider '{name}' could not be built: {cause}") from error
+
+
+def default_model(host: Host, provider: Provider) -> str | None:
+    """The provider's model where a request names none: the deployment's, the provider's, the offer's."""
+    offer = host.get("provider", provider.name).offer
+    offered = offer.default_model if isinstance(offer, ProviderOffer) else None
+    return host.default_model(provider.name) or provider.default_model() or offered
+
+
 def with_model(host: Host, request: ModelRequest, provider: Provider) -> ModelRequest:
-    """The request, with the default model where it names none: the deployment's, the provider's, the offer's.
+    """The request, with the default model where it names none.
 
     :raises ConfigurationError: there is none.
     """
     if request.model:
         return request
-    offer = host.get("provider", provider.name).offer
-    offered = offer.default_model if isinstance(offer, ProviderOffer) else None
-    model = host.default_model(provider.name) or provider.default_model() or offered
+    model = default_model(host, provider)
     if not model:
         raise ConfigurationError(
             f"no model is set, and provider '{provider.name}' has no default", hint="set config.model, or use -m"

@@ -77,7 +77,8 @@ class LayerOffer(Offer):
     """A provider layer.
 
     :param scope: ``call`` wraps a whole model call, fallback included (journal, recorder); ``candidate``
-        wraps each attempt at one provider, inside fallback (budget, breaker, limiter).
+        wraps each attempt at one provider, inside fallback (budget, breaker, limiter). A provider that is passed
+        over or cannot be opened has no attempt.
     :param order: within a scope, lower is further out.
     """
 

@@ -62,7 +62,10 @@ class FromEnv:
 
 
 class ProviderSettings(BaseModel):
-    """Base of a provider's settings, as a deployment writes them. Secrets are ``SecretRef`` fields."""
+    """Base of a provider's settings, as a deployment writes them. Secrets are ``SecretRef`` fields.
+
+    ``kind``, ``models``, ``priority``, ``fallback`` and ``fallback_model`` are the kernel's own: no fields here.
+    """
 
     # A key pasted into the wrong setting must not be repeated by the error about it.
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
@@ -83,6 +86,8 @@ class Provider(ABC):
     """
 
     settings_model: ClassVar[type[ProviderSettings]] = ProviderSettings
+    stands_alone: ClassVar[bool] = False
+    """Whether a run that has chosen it asks no other one when it fails: so with doubles, whose failure is a result."""
     features: Features = Features()
 
     def __init__(self, name: str, settings: ProviderSettings) -> None:
@@ -105,7 +110,11 @@ class Provider(ABC):
         return self.settings.default_model
 
     def supports_model(self, model: str) -> bool:
-        """Whether a model of that name may be had here. A server that takes any name says True."""
+        """Whether a model of that name may be had here. A server that takes any name says True.
+
+        Known without SDK, key or network, like what :meth:`check`, :meth:`refusals` and :meth:`default_model` say: all
+        are asked of a provider that may never be entered.
+        """
         return True
 
     def check(self, request: ModelRequest) -> Iterable[str]:
@@ -144,7 +153,11 @@ class Provider(ABC):
 class ProviderLayer(Protocol):
     """Stands around model calls: budgets, breakers, limiters, recorders, the journal.
 
-    A layer sees the request and every event, and may answer itself, wait, refuse, or change either.
+    A layer sees the request and every event, and may answer itself, wait, refuse, or change either. One of scope
+    ``candidate`` stands around each attempt at one provider: it sees that one's model, and a ``ProviderError`` or
+    ``ConfigurationError`` that it raises before the first event passes the request on to the next candidate. Any other
+    error ends the call. One of scope ``call`` stands around all attempts of a call: what it raises reaches the step,
+    and what it answers itself is counted as a call.
     """
 
     def exchange(self, request: ModelRequest, proceed: Callable[[ModelRequest], Exchange]) -> Exchange:

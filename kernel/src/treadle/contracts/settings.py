@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from treadle.contracts.offers import Role
 
@@ -43,6 +43,25 @@ class ProviderEntry(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     kind: str | None = Field(default=None, description="the provider that it is; the entry's own name without it")
+    models: tuple[str, ...] = Field(default=(), description="the models that it serves, by their exact names")
+    priority: int | None = Field(
+        default=None, description="its turn among providers of one model, lower first; 0 without it"
+    )
+    fallback: bool = Field(default=False, description="whether it is asked after all others have failed")
+    fallback_model: str | None = Field(
+        default=None, description="the model that it is asked for as a fallback, as another vendor has other names"
+    )
+
+    @model_validator(mode="after")
+    def _fallback_model_needs_fallback(self) -> Self:
+        if self.fallback_model is not None and not self.fallback:
+            raise ValueError("fallback_model is used with fallback: true only")
+        return self
+
+    @property
+    def is_candidate(self) -> bool:
+        """Whether it may answer in runs that have chosen another provider."""
+        return bool(self.models) or self.priority is not None or self.fallback
 
     @property
     def settings(self) -> Mapping[str, Any]:

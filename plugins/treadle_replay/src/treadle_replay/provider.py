@@ -73,6 +73,7 @@ class MockProvider(Provider):
     """
 
     settings_model = MockSettings
+    stands_alone = True  # a reply that is missing is what whoever replays wants to know of
     settings: MockSettings
     features = Features(
         streaming=True,
