@@ -122,6 +122,7 @@ RUN_NAMES = {
 STEP_NAMES = {
     "step_id", "status", "output", "error", "error_classification", "duration_ms", "token_usage", "cost_usd", "model",
     "provider", "attachment_count", "time_to_first_token_ms", "prompt_metadata", "reasoning_content",
+    "pending",
     "reason", "finish_reason", "attempts",
 }  # fmt: skip
 USAGE_NAMES = {

@@ -5,6 +5,7 @@ from treadle._document.schema import settings_schema as settings_schema
 from treadle._document.schema import workflow_schema as workflow_schema
 from treadle._engine import RunStream as RunStream
 from treadle._engine import Session as Session
+from treadle._engine.logging import LogObserver as LogObserver
 from treadle._plugins import Host as Host
 from treadle._settings.finding import find_settings as find_settings
 from treadle._settings.providers import SettingValue as SettingValue
@@ -88,6 +89,9 @@ from treadle.contracts.provider import (
 )
 from treadle.contracts.provider import (
     ProviderSettings as ProviderSettings,
+)
+from treadle.contracts.results import (
+    Pending as Pending,
 )
 from treadle.contracts.results import (
     RunResult as RunResult,

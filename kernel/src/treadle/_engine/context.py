@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import copy
 import itertools
+import os
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 import trio
 
+from treadle._engine.children import ParentStep
 from treadle._engine.gateway import CallSite
 from treadle._engine.state import StateView, check_value
 from treadle._language import MISSING, ArgumentTree, Expression, Template, look_up
 from treadle.contracts.events import TextEmitted, ToolCallFinished, ToolCallStarted
 from treadle.contracts.offers import Role
+from treadle.contracts.results import Pending, RunResult
 from treadle.contracts.step import StepContext
 from treadle.contracts.tool import ToolContext
 from treadle.errors import ToolError, TreadleError
@@ -22,21 +26,34 @@ from treadle.messages import Completed, EmbedRequest, EmbedResponse, ModelReques
 from treadle.nurseries import lone_error
 
 if TYPE_CHECKING:
+    from treadle._document import Workflow
     from treadle._engine.meter import Meter
     from treadle._engine.run import Run
+    from treadle._engine.slots import Slot
     from treadle.contracts.provider import Exchange
 
 __all__ = ["RunningStep"]
 
 _ABOUT_MISSING = re.compile(r"\b(None|null|not)\b")
 """In an expression that asks whether something is there."""
+_KEY = re.compile(r"[\w.-]*")
+_THREADS = trio.CapacityLimiter(float("inf"))
+"""trio's own limiter would count threads that were left behind, for ever; the run counts the others."""
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 class RunningStep(StepContext):
     """One attempt of one step."""
 
     def __init__(
-        self, run: Run, step_id: str, attempt: int, view: StateView, steps: Mapping[str, Any], meter: Meter
+        self, run: Run, step_id: str, attempt: int, view: StateView, steps: Mapping[str, Any], meter: Meter, slot: Slot
     ) -> None:
         self.run_id = run.run_id
         self.step_id = step_id
@@ -46,6 +63,10 @@ class RunningStep(StepContext):
         self._view = view
         self._steps = steps
         self._meter = meter
+        self._slot = slot
+        self._child_keys: set[str] = set()
+        self.pending: tuple[Pending, ...] = ()
+        """What paused children wait for."""
         self._tool_calls = itertools.count(1)
         self._model_calls = itertools.count(1)
 
@@ -145,6 +166,60 @@ class RunningStep(StepContext):
                     )
                 )
         return result
+
+    async def run_child(
+        self,
+        workflow: Workflow | Mapping[str, Any] | str | os.PathLike[str],
+        *,
+        key: str = "",
+        state: Mapping[str, Any] | None = None,
+    ) -> RunResult:
+        """Run another workflow to its end, as a child of this step."""
+        run, slot = self._run, self._slot
+        if not _KEY.fullmatch(key):
+            raise ValueError(f"{key!r} cannot be the key of a child run; use letters, digits, '_', '.' and '-'")
+        if key in self._child_keys:
+            raise ValueError(f"this attempt has run a child with the key '{key}'; give each child a key of its own")
+        parent = ParentStep(run, self.step_id, self.attempt, key, self._meter)
+        child = run.child(workflow, state, parent)
+        self._child_keys.add(key)
+        slot.children += 1
+        slot.give_back()
+        try:
+            run.start_ready()
+            result = await child.execute()
+        except BaseExceptionGroup as group:
+            if group.split(trio.Cancelled)[1] is not None:
+                raise
+            # Every step of the child was cancelled, and so is this one: once. Groups would grow level by level.
+            raise _first(group) from None
+        finally:
+            slot.children -= 1
+        await slot.take_again()
+        self.pending += tuple(replace(each, step_id=f"{parent.path}.{each.step_id}") for each in result.pending)
+        return result
+
+    async def run_blocking(self, function: Callable[[*Ts], R], *args: *Ts, name: str | None = None) -> R:
+        """Call a function that blocks, in a thread of its own."""
+        name = name or getattr(function, "__name__", type(function).__name__)
+        async with self._run.threads:
+            await trio.lowlevel.checkpoint_if_cancelled()  # from here on, the thread runs
+            ended = False
+
+            def call() -> R:
+                nonlocal ended
+                try:
+                    return function(*args)
+                finally:
+                    ended = True
+
+            try:
+                return await trio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=_THREADS, thread_name=name)
+            finally:
+                if not ended:
+                    self.warn(
+                        f"thread '{name}' of step '{self.step_id}' is still running: the attempt ended without it"
+                    )
 
     def emit_text(self, text: str) -> None:
         """Pass a piece of a streamed reply on to observers."""

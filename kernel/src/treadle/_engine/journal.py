@@ -23,7 +23,7 @@ class MemoryJournal(Journal):
     def append(self, entry: JournalEntry) -> None:
         """Keep the entry."""
         self._runs.setdefault(entry.run_id, []).append(entry)
-        if entry.kind == "run_finished":
+        if entry.kind == "run_finished" and not entry.step:
             self._finished.append(entry.run_id)
             if len(self._finished) > _FINISHED_RUNS_KEPT:
                 self._runs.pop(self._finished.popleft(), None)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import trio
 
-from treadle._document import provider_overrides, sandbox_block
+from treadle._document import build_workflow, load_workflow, provider_overrides, sandbox_block
+from treadle._engine.children import ChildHub, ParentStep
 from treadle._engine.context import RunningStep
 from treadle._engine.failures import Failure, wait_before
 from treadle._engine.gateway import Gateway
@@ -19,6 +21,7 @@ from treadle._engine.meter import Meter
 from treadle._engine.observers import Hub
 from treadle._engine.resources import Resource
 from treadle._engine.settling import Settling, Skipped
+from treadle._engine.slots import Slot, Slots
 from treadle._engine.state import EVERYTHING, RunState, StateView, check_value
 from treadle._language import StatePath
 from treadle.contracts.events import (
@@ -31,19 +34,23 @@ from treadle.contracts.events import (
     StepStarted,
 )
 from treadle.contracts.journal import EntryKind, JournalEntry
-from treadle.contracts.results import RunResult, RunStatus, StepResult, StepStatus
+from treadle.contracts.results import Pending, RunResult, RunStatus, StepResult, StepStatus
 from treadle.contracts.sandbox import Sandbox
 from treadle.contracts.step import Step, StepOutcome
 from treadle.messages import Usage
 from treadle.nurseries import open_nursery
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from treadle._document import Workflow
     from treadle._engine.session import Session
 
 __all__ = ["Run"]
 
 _WARNINGS_KEPT = 1000
+_THREADS = 64
+"""Blocking calls of a run at once, where ``max_concurrent_steps`` is less."""
 
 
 @dataclass(slots=True)
@@ -52,6 +59,7 @@ class _Progress:
 
     started: float
     meter: Meter
+    slot: Slot
     attempt: int = 0
 
 
@@ -70,13 +78,19 @@ class Run:
         state: Mapping[str, Any] | None = None,
         observers: Sequence[Observer] = (),
         run_id: str | None = None,
+        parent: ParentStep | None = None,
     ) -> None:
-        self.run_id = run_id or secrets.token_hex(6)
+        self._parent = parent
+        self._root: Run = parent.run._root if parent else self
+        self._place = parent.run._path(parent.path) if parent else ""
+        self.run_id: str = f"{self._root.run_id}.{self._place}" if parent else run_id or secrets.token_hex(6)
         self.session = session
         self.workflow = workflow
         self.config = workflow.config
         self.gateway = Gateway(session, self.config.provider, provider_overrides(workflow.host, self.config))
-        self.hub = Hub(self.run_id, observers)
+        self.hub: Hub | ChildHub = Hub(self.run_id, observers)
+        if parent:
+            self.hub = ChildHub(self._root.hub, self._root.run_id, self._place)
         self._journal = session.journal
         self._graph = graph = Graph.of(workflow.steps, workflow.order)
         self._settling = Settling(self._graph, pass_over_failures=self.config.on_step_failure == "continue")
@@ -85,33 +99,61 @@ class Run:
         self._readers = [len(each) + len(more) for each, more in zip(graph.dependents, graph.followers, strict=True)]
         self._results: dict[str, StepResult] = {}
         self._progress: dict[str, _Progress] = {}
-        self._running = 0
+        self._slots = Slots(self.config.max_concurrent_steps)
+        self.threads = trio.Semaphore(max(_THREADS, self.config.max_concurrent_steps))
+        self._nursery: trio.Nursery | None = None
         self._scope = trio.CancelScope()
         self._cancel_reason: str | None = None
         self._timed_out = False
         self._unrecorded: Exception | None = None
         self._sandbox: Resource[Sandbox] | None = None
+        self._sandbox_block: BaseModel | None = None
         self._warnings: dict[RunWarning, None] = {}
 
     # --- for steps ------------------------------------------------------------------------------------
 
     def record(self, kind: EntryKind, step: str, attempt: int, ordinal: int, data: Mapping[str, Any]) -> None:
         """Append to the journal. Where it cannot be kept, the run ends with that error, whoever catches it first."""
-        if self._unrecorded is not None:
-            raise self._unrecorded  # what follows a gap is not recorded either
+        root = self._root
+        if root._unrecorded is not None:
+            raise root._unrecorded  # what follows a gap is not recorded either
         try:
-            self._journal.append(JournalEntry(self.run_id, kind, step, attempt, ordinal, data))
+            self._journal.append(JournalEntry(root.run_id, kind, self._path(step), attempt, ordinal, data))
         except Exception as error:
-            self._unrecorded = error
-            self._scope.cancel()
+            root._unrecorded = error
+            root._scope.cancel()
             raise
 
     def warn(self, step_id: str | None, message: str) -> None:
-        """Tell observers something that does not stop the run, and keep it for the result."""
-        warning = RunWarning(run_id=self.run_id, step_id=step_id, message=message)
-        if len(self._warnings) < _WARNINGS_KEPT:
-            self._warnings[warning] = None
-        self.hub.send(warning)
+        """Tell observers something that does not stop the run, and keep it for the result, outer runs' too."""
+        run = self
+        while True:
+            warning = RunWarning(run_id=run.run_id, step_id=step_id, message=message)
+            if len(run._warnings) < _WARNINGS_KEPT:
+                run._warnings[warning] = None
+            if run._parent is None:
+                break
+            step_id = f"{run._parent.path}.{step_id}" if step_id else run._parent.path
+            run = run._parent.run
+        run.hub.send(warning)
+
+    def child(
+        self,
+        workflow: Workflow | Mapping[str, Any] | str | os.PathLike[str],
+        state: Mapping[str, Any] | None,
+        parent: ParentStep,
+    ) -> Run:
+        """A run below a step of this one."""
+        host = self.session.host
+        if isinstance(workflow, str | os.PathLike):
+            workflow = load_workflow(workflow, host=host, state_keys=state or ())
+        elif isinstance(workflow, Mapping):
+            workflow = build_workflow(workflow, host=host)
+        return Run(self.session, workflow, state=state, parent=parent)
+
+    def _path(self, step: str) -> str:
+        """The dotted path of a step, or of the run itself, from the outermost run."""
+        return f"{self._place}.{step}" if step and self._place else step or self._place
 
     async def sandbox(self) -> Sandbox | None:
         """The run's sandbox, opened on first use; None where no sandbox is installed."""
@@ -133,14 +175,15 @@ class Run:
         """
         started = trio.current_time()
         ids = tuple(step.id for step in self._graph.steps)
-        self.record("run_started", "", 0, 0, {"workflow": self.workflow, "state": self._state.initial})
+        attempt = self._parent.attempt if self._parent else 0
+        self.record("run_started", "", attempt, 0, {"workflow": self.workflow, "state": self._state.initial})
         async with open_nursery() as keepers:
             self.hub.start(keepers)
             try:
                 self.hub.send(RunStarted(run_id=self.run_id, workflow_name=self.workflow.name, steps=ids))
                 await self._run_steps(keepers)
                 result = self._result(trio.current_time() - started)
-                self.record("run_finished", "", 0, 0, {"result": result})
+                self.record("run_finished", "", attempt, 0, {"result": result})
                 self.hub.send(RunFinished(run_id=self.run_id, result=result))
             finally:
                 self.hub.close()
@@ -157,13 +200,19 @@ class Run:
             self._scope.deadline = trio.current_time() + limit
         try:
             with self._scope:
-                async with open_nursery() as nursery:
-                    self._start_ready(nursery)
+                async with open_nursery() as self._nursery:
+                    self.start_ready()
         except Exception:
-            if self._unrecorded is None:
+            if self._root._unrecorded is None:
                 raise
-        if self._unrecorded is not None:
-            raise self._unrecorded  # by whatever way it came here
+        except BaseException:
+            if self._parent is not None and self._root._unrecorded is None:
+                # The outer run goes on where only the attempt was ended: its record says what became of these.
+                self._cancel_reason = f"step '{self._parent.step_id}', which ran this workflow, was ended"
+                self._note_unfinished()
+            raise
+        if self._root._unrecorded is not None:
+            raise self._root._unrecorded  # by whatever way it came here
         if not self._scope.cancel_called or self._is_done():
             self._cancel_reason = None  # it came too late to change anything
             return
@@ -173,26 +222,40 @@ class Run:
         self._note_unfinished()
 
     def _is_done(self) -> bool:
-        """Whether every step has settled, and none failed, as a step may that is cancelled."""
-        return len(self._results) == len(self._graph.steps) and self._first_failed() is None
+        """Whether nothing runs or could start, and nothing failed, as a step may that is cancelled."""
+        return not self._progress and not self._settling.has_ready and self._first_failed() is None
 
     def _open_sandbox(self) -> Sandbox:
-        host = self.workflow.host
-        kind: type[Sandbox] = host.sole("sandbox", "the run").load()
-        return kind(sandbox_block(host, kind, self.config.sandbox or {}), Path.cwd())
+        kind: type[Sandbox] = self.workflow.host.sole("sandbox", "the run").load()
+        return kind(self._block_of(kind), Path.cwd())
 
-    def _start_ready(self, nursery: trio.Nursery) -> None:
+    def _block_of(self, kind: type[Sandbox]) -> BaseModel:
+        """What the sandbox holds this run to: its own block within the deployment's, and within every outer run's."""
+        run = self
+        missing = [run]
+        while run._sandbox_block is None and run._parent is not None:
+            run = run._parent.run
+            missing.append(run)
+        outer = missing.pop()._sandbox_block if run._sandbox_block is not None else None
+        for run in reversed(missing):
+            block = sandbox_block(run.workflow.host, kind, run.config.sandbox or {})
+            outer = run._sandbox_block = block if outer is None else kind.combine(outer, block)
+        assert outer is not None
+        return outer
+
+    def start_ready(self) -> None:
         """Start what may start: all that others can see of it here, as trio runs new tasks in any order."""
-        while self._running < self.config.max_concurrent_steps:
+        assert self._nursery is not None
+        while not self._scope.cancel_called and self._slots.is_free():
             index = self._settling.next_ready()
-            if index is None or self._scope.cancel_called:
+            if index is None:
                 return
             step = self._graph.steps[index]
             sees = self._sees(index)
-            progress = self._progress[step.id] = _Progress(trio.current_time(), Meter())
+            meter = Meter(outer=self._parent.meter) if self._parent else Meter()
+            progress = self._progress[step.id] = _Progress(trio.current_time(), meter, self._slots.take())
             self._begin_attempt(step, progress)
-            self._running += 1
-            nursery.start_soon(self._run_step, index, step, sees, progress, nursery)
+            self._nursery.start_soon(self._run_step, index, step, sees, progress)
 
     def _begin_attempt(self, step: Step, progress: _Progress) -> None:
         progress.attempt += 1
@@ -200,12 +263,12 @@ class Run:
         if self.hub.active:
             self.hub.send(StepStarted(run_id=self.run_id, step_id=step.id, attempt=progress.attempt))
 
-    async def _run_step(self, index: int, step: Step, sees: int, progress: _Progress, nursery: trio.Nursery) -> None:
+    async def _run_step(self, index: int, step: Step, sees: int, progress: _Progress) -> None:
         steps = _StepsView(self, sees)
         view = StateView(self._state, sees, steps)
         retries = step.retry.max_retries if step.retry.max_retries is not None else self.config.max_retries
         while True:
-            context = RunningStep(self, step.id, progress.attempt, view, steps, progress.meter)
+            context = RunningStep(self, step.id, progress.attempt, view, steps, progress.meter, progress.slot)
             failure = await self._attempt(index, step, context, sees, progress)
             if failure is None:
                 break
@@ -224,9 +287,10 @@ class Run:
                     )
                 )
             await trio.sleep(wait)
+            await progress.slot.take_again()
             self._begin_attempt(step, progress)
-        self._running -= 1
-        self._start_ready(nursery)
+        progress.slot.give_back()
+        self.start_ready()
 
     async def _attempt(
         self, index: int, step: Step, context: RunningStep, sees: int, progress: _Progress
@@ -239,7 +303,12 @@ class Run:
                     outcome = await step.run(context)
                 if limit.cancelled_caught:
                     return Failure.timeout(step.timeout)
-            self._commit(index, step, outcome, sees, progress)
+            if not isinstance(outcome, StepOutcome):
+                raise TypeError(f"a step of type '{step.type}' must give a StepOutcome, not {type(outcome).__name__}")
+            if context.pending or outcome.pending:
+                self._pause(step, outcome, context.pending, progress)
+            else:
+                self._commit(index, step, outcome, sees, progress)
         except Exception as error:
             return Failure.of(error, step.retry)
         except BaseExceptionGroup as group:
@@ -267,8 +336,6 @@ class Run:
 
     def _commit(self, index: int, step: Step, outcome: StepOutcome, sees: int, progress: _Progress) -> None:
         """Keep everything a step made, or raise and keep nothing but what it cost."""
-        if not isinstance(outcome, StepOutcome):
-            raise TypeError(f"a step of type '{step.type}' must give a StepOutcome, not {type(outcome).__name__}")
         progress.meter.add(outcome.usage, outcome.cost_usd)
         writes = [(step.output, outcome.value)] if step.output is not None else []
         if outcome.writes:
@@ -288,6 +355,20 @@ class Run:
             make_writes()
         not_taken = frozenset(self._graph.number[target] for target in outcome.not_taken)
         self._settle(index, result, not_taken)
+
+    def _pause(self, step: Step, outcome: StepOutcome, of_children: tuple[Pending, ...], progress: _Progress) -> None:
+        """Keep what the step waits for, and what it cost. It has not settled: nothing that comes after it starts."""
+        for each in outcome.pending:
+            if not isinstance(each, Pending):
+                raise TypeError(
+                    f"what a step of type '{step.type}' waits for must be Pending, not {type(each).__name__}"
+                )
+        progress.meter.add(outcome.usage, outcome.cost_usd)
+        pending = (*(replace(each, step_id=step.id) for each in outcome.pending), *of_children)
+        result = self._step_result(step.id, StepStatus.PAUSED, progress, outcome=StepOutcome(pending=pending))
+        self.record("step_finished", step.id, progress.attempt, 0, {"result": result})
+        del self._progress[step.id]
+        self._note(result)
 
     def _fail(self, index: int, step: Step, failure: Failure, progress: _Progress) -> None:
         status = StepStatus.TIMEOUT if failure.timed_out else StepStatus.FAILED
@@ -356,11 +437,12 @@ class Run:
             time_to_first_token_ms=meter.time_to_first_token_ms,
             prompt_metadata=details.get("prompt_metadata"),
             reasoning_content=details.get("reasoning_content"),
+            pending=outcome.pending if outcome else (),
             exception=failure.error if failure else None,
         )
 
     def _result(self, seconds: float) -> RunResult:
-        results = {step.id: self._results[step.id] for step in self._graph.steps}
+        results = {step.id: self._results.get(step.id) or _undecided(step.id) for step in self._graph.steps}
         usage, cost = Usage.ZERO, 0.0
         unknown_cost = False
         for each in results.values():
@@ -386,14 +468,19 @@ class Run:
         if self._cancel_reason is not None:
             return RunStatus.TIMEOUT if self._timed_out else RunStatus.CANCELLED, self._cancel_reason
         failed = self._first_failed()
-        if failed is not None:
-            return RunStatus.FAILED, f"step '{failed.step_id}': {failed.error}"
-        return RunStatus.SUCCESS, None
+        error = f"step '{failed.step_id}': {failed.error}" if failed else None
+        if any(each.status is StepStatus.PAUSED for each in self._results.values()):
+            return RunStatus.PAUSED, error
+        return RunStatus.FAILED if failed else RunStatus.SUCCESS, error
 
     def _first_failed(self) -> StepResult | None:
         """Of the steps that failed, the first in the document."""
         results = (self._results.get(step.id) for step in self._graph.steps)
         return next((each for each in results if each and each.status in (StepStatus.FAILED, StepStatus.TIMEOUT)), None)
+
+
+def _undecided(step_id: str) -> StepResult:
+    return StepResult(step_id=step_id, status=StepStatus.PENDING, reason="it comes after a step that is paused")
 
 
 class _StepsView(Mapping[str, Any]):

@@ -35,7 +35,8 @@ class Settling:
        waits for lies on that router's taken branch and succeeded. So a join after a branch runs.
     4. Otherwise it may start.
 
-    What it only starts after must have settled too, and has no part in the decision.
+    What it only starts after must have settled too, and has no part in the decision. A paused step has not settled:
+    what waits for it is not decided, and everything else goes on.
     """
 
     graph: Graph
@@ -65,6 +66,11 @@ class Settling:
     def next_ready(self) -> int | None:
         """A step that may start, in the order in which they became ready, or None."""
         return self._ready.popleft() if self._ready else None
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether a step may start."""
+        return bool(self._ready)
 
     def settle(self, index: int, status: StepStatus, not_taken: frozenset[int] = _NONE) -> Iterator[Skipped]:
         """A step has run. Gives the steps that are skipped in consequence; those that may start become ready.

@@ -58,7 +58,7 @@ class StepRetrying:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFinished:
-    """A step has settled: succeeded, failed, timed out, was skipped or cancelled."""
+    """A step has settled (succeeded, failed, timed out, was skipped or cancelled), or pauses."""
 
     run_id: str
     step_id: str
@@ -162,6 +162,8 @@ RunEvent = (
 
 class Observer(Protocol):
     """Sees everything that happens in a run, and changes nothing.
+
+    What happens in a child run is told under the outermost run's id and a dotted step id, such as ``sub.draft``.
 
     Each observer has its own task and bounded queue: a slow one does not slow the run down. When its queue
     is full, text pieces are joined; nothing else is ever dropped. One that raises is named in a warning and

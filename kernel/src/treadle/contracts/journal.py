@@ -25,7 +25,9 @@ EntryKind = Literal[
 class JournalEntry:
     """One fact about a run.
 
-    ``step`` is a dotted path where workflows nest; ``ordinal`` counts an attempt's calls from 1.
+    ``ordinal`` counts an attempt's calls from 1. Where workflows nest, everything is under the outermost run's id
+    and ``step`` is a dotted path: ``sub.draft`` is the step ``draft`` in the child run of the step ``sub``. The child's
+    own ``run_started`` and ``run_finished`` have the path ``sub`` and the attempt of that step.
     """
 
     run_id: str

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from treadle.contracts.events import RunWarning
 from treadle.messages import Usage
 
-__all__ = ["RunResult", "RunStatus", "StepResult", "StepStatus", "json_value"]
+__all__ = ["Pending", "RunResult", "RunStatus", "StepResult", "StepStatus", "json_value"]
 
 
 class StepStatus(StrEnum):
@@ -49,14 +49,46 @@ def json_value(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """One thing that a paused step waits for.
+
+    :param question: what a person is to decide, in words.
+    :param choices: the answers there are; empty where any text is one.
+    :param call_id: the tool call that the question is about.
+    :param tool_name: its tool.
+    :param details: more for whoever shows the question.
+    :param step_id: the step that waits, dotted where it is a child run's (``sub.gate``); the engine fills it in.
+    """
+
+    question: str
+    choices: tuple[str, ...] = ()
+    call_id: str | None = None
+    tool_name: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    step_id: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``--json`` prints it."""
+        return {
+            "step_id": self.step_id,
+            "question": self.question,
+            "choices": list(self.choices),
+            "call_id": self.call_id,
+            "tool_name": self.tool_name,
+            "details": json_value(self.details),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
     """What a step came to.
 
     :param output: what the step made, as it was made: for a model call, the text as the model wrote it.
     :param error: why it failed, or None.
     :param error_classification: whether trying again may help.
-    :param reason: why it was skipped.
-    :param usage: tokens of every model call of every attempt.
+    :param reason: why it was skipped, or has not been decided because of a pause.
+    :param pending: what it waits for, where it is paused.
+    :param usage: tokens of every model call of every attempt, those of its child runs included.
     :param cost_usd: their price; None where it is unknown, 0 where there was none to pay.
     :param attempts: how often it was tried; 0 where it never started.
     :param time_to_first_token_ms: of its last streamed reply.
@@ -80,6 +112,7 @@ class StepResult:
     time_to_first_token_ms: float | None = None
     prompt_metadata: Mapping[str, Any] | None = None
     reasoning_content: str | None = None
+    pending: tuple[Pending, ...] = ()
     exception: BaseException | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -109,6 +142,7 @@ class StepResult:
             "time_to_first_token_ms": self.time_to_first_token_ms,
             "prompt_metadata": json_value(self.prompt_metadata),
             "reasoning_content": self.reasoning_content,
+            "pending": [each.to_json() for each in self.pending],
         }
 
 
@@ -116,6 +150,7 @@ class StepResult:
 class RunResult:
     """What a run came to. ``total_tokens`` and ``total_cost_usd`` are None where any part is unknown.
 
+    A run with a paused step is paused, whatever became of the others; ``error`` then names the first that failed.
     ``warnings`` are what did not stop the run and its owner should know, each distinct one once.
     """
 
@@ -135,6 +170,11 @@ class RunResult:
     def ok(self) -> bool:
         """Whether the run did what it was to do, or waits for a person."""
         return self.status in (RunStatus.SUCCESS, RunStatus.PAUSED)
+
+    @property
+    def pending(self) -> tuple[Pending, ...]:
+        """What the paused steps wait for, in the order of the document."""
+        return tuple(pending for each in self.step_results.values() for pending in each.pending)
 
     def to_json(self) -> dict[str, Any]:
         """As ``--json`` prints it."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, TypeVar, TypeVarTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -19,8 +20,10 @@ from treadle.contracts.offers import Role
 from treadle.messages import EmbedRequest, EmbedResponse, ModelRequest, ModelResponse, Usage
 
 if TYPE_CHECKING:
+    from treadle import Workflow
     from treadle.contracts.config import RunConfig
     from treadle.contracts.provider import Exchange
+    from treadle.contracts.results import Pending, RunResult
 
 __all__ = ["Reference", "Step", "StepContext", "StepDetails", "StepOutcome"]
 
@@ -35,11 +38,16 @@ class StepDetails(TypedDict, total=False):
 
 
 _SAME: Any = object()
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
     """What a step gives back when it succeeds. All of it is committed at once, or nothing is.
+
+    A step pauses the run by giving back what it waits for: ``StepOutcome(pending=(Pending(question="Ship it?"),))``.
+    Nothing but the usage is then kept; steps that do not come after it go on, and then the run ends, paused.
 
     :param value: written to the step's ``output``.
     :param raw: what ``steps.<id>.output`` shows, where that is not the value itself.
@@ -47,6 +55,7 @@ class StepOutcome:
     :param not_taken: ids of the targets whose edge from this step is not taken.
     :param usage: tokens spent on calls that did not go through the context.
     :param cost_usd: their price.
+    :param pending: what the step waits for: it pauses.
     """
 
     value: Any = None
@@ -56,6 +65,7 @@ class StepOutcome:
     usage: Usage = Usage.ZERO
     cost_usd: float | None = 0.0
     details: StepDetails = field(default_factory=StepDetails)
+    pending: tuple[Pending, ...] = ()
 
     @property
     def shown(self) -> Any:
@@ -148,6 +158,46 @@ class StepContext(ABC):
 
         :raises NotInstalledError: no such tool. ``ToolError``, ``SandboxError``: as the tool raises.
         """
+
+    async def run_child(
+        self,
+        workflow: Workflow | Mapping[str, Any] | str | os.PathLike[str],
+        *,
+        key: str = "",
+        state: Mapping[str, Any] | None = None,
+    ) -> RunResult:
+        """Run another workflow to its end, as a child of this step.
+
+        The child has its own state, config and slots, and a sandbox that allows what its own block and this run's
+        both allow. Its id is ``<run>.<step>`` or ``<run>.<step>.<key>``; observers and the journal see its steps as
+        ``<step>.<child's step>``. What it spends, this step spends: do not count it again in the outcome. While
+        children run, the step holds no slot of ``max_concurrent_steps``. Ending the attempt ends the child.
+
+        A child that fails or times out is a result, and this step decides what it means. A step that succeeds after
+        a child paused is itself paused, by the engine, and its outcome is not kept.
+
+        :param workflow: a checked workflow, or the file or plain data of one.
+        :param key: names this child where an attempt runs several: letters, digits, ``_``, ``.`` and ``-``.
+        :param state: initial values that win over the child's own, key by key.
+        :raises DocumentError: the file or data has problems.
+        :raises StateError: a value of ``state`` cannot be kept in a state.
+        :raises ValueError: the key is not one, or this attempt has used it.
+        """
+        raise NotImplementedError  # not abstract: doubles of a context need not run workflows
+
+    async def run_blocking(self, function: Callable[[*Ts], R], *args: *Ts, name: str | None = None) -> R:
+        """Call a function that blocks, in a thread of its own.
+
+        When the attempt times out or is cancelled it ends at once. The thread cannot be stopped: it is left behind,
+        named in a :class:`RunWarning`, and neither its result nor its error is heard; it does not keep the process
+        alive. So the function should be one that does no harm late. Give it values, not this context.
+
+        At most 64 calls of a run are in threads at once, or ``max_concurrent_steps`` where that is more; those left
+        behind do not count, and trio's own limit of 40 does not apply.
+
+        :param name: of the thread, in warnings and debuggers; the function's without it.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def emit_text(self, text: str) -> None:

@@ -1,0 +1,66 @@
+"""Child runs: where they hang, and how what happens in them is told to the observers of the outermost run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from treadle.contracts.events import RunEvent, RunFinished, RunStarted, StepFinished
+
+if TYPE_CHECKING:
+    import trio
+
+    from treadle._engine.meter import Meter
+    from treadle._engine.observers import Hub
+    from treadle._engine.run import Run
+
+__all__ = ["ChildHub", "ParentStep"]
+
+
+@dataclass(frozen=True, slots=True)
+class ParentStep:
+    """The attempt of a step that runs a child, under ``key`` where it runs several."""
+
+    run: Run
+    step_id: str
+    attempt: int
+    key: str
+    meter: Meter
+
+    @property
+    def path(self) -> str:
+        """What stands before the ids of the child's steps, as seen from the parent."""
+        return f"{self.step_id}.{self.key}" if self.key else self.step_id
+
+
+class ChildHub:
+    """Tells the outermost run's observers of a child, under dotted step ids.
+
+    That the child begins and ends they hear as the start and end of the parent step: a run has one
+    :class:`RunStarted` and one :class:`RunFinished`.
+    """
+
+    def __init__(self, hub: Hub | ChildHub, run_id: str, path: str) -> None:
+        self._hub = hub
+        self._run_id = run_id
+        self._path = path
+
+    @property
+    def active(self) -> bool:
+        """Whether anybody listens."""
+        return self._hub.active
+
+    def start(self, nursery: trio.Nursery) -> None:
+        """Nothing: the tasks are the outermost run's."""
+
+    def send(self, event: RunEvent) -> None:
+        """Queue an event for every observer. Never waits."""
+        if isinstance(event, RunStarted | RunFinished):
+            return
+        path = self._path if event.step_id is None else f"{self._path}.{event.step_id}"
+        if isinstance(event, StepFinished):
+            event = replace(event, result=replace(event.result, step_id=path))
+        self._hub.send(replace(event, run_id=self._run_id, step_id=path))
+
+    def close(self) -> None:
+        """Nothing: the outermost run goes on."""
