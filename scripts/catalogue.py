@@ -8,10 +8,10 @@ code is 1 where the file is not what would be written.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 
+from generated import main
 from workspace import ROOT, Distribution, distributions
 
 TARGET = ROOT / "cli" / "src" / "treadle_cli" / "catalogue.json"
@@ -38,23 +38,5 @@ def render(dists: list[Distribution]) -> str:
     return json.dumps(catalogue(dists), indent=2) + "\n"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Write the catalogue of first-party plugins.")
-    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
-    check = parser.parse_args().check
-    text = render(distributions())
-    name = TARGET.relative_to(ROOT)
-    current = TARGET.read_text(encoding="utf-8") if TARGET.is_file() else None
-    if current == text:
-        print(f"{name} is up to date")
-        return 0
-    if check:
-        print(f"{name} is stale; run: .venv/bin/python scripts/catalogue.py", file=sys.stderr)
-        return 1
-    TARGET.write_text(text, encoding="utf-8")
-    print(f"{name} written")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main({TARGET: render(distributions())}, description="Write the catalogue of first-party plugins."))

@@ -7,12 +7,12 @@ With --check nothing is written, and the exit code is 1 where the page is not wh
 
 from __future__ import annotations
 
-import argparse
 import sys
 from typing import Any
 
 import yaml
 
+from generated import main
 from workspace import ROOT
 
 SOURCE = ROOT / "scripts" / "errors.yaml"
@@ -42,23 +42,5 @@ def _section(code: str, entry: dict[str, Any]) -> str:
     return text + (f"\n{entry['note']}\n" if "note" in entry else "")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Write the page of problem codes.")
-    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
-    check = parser.parse_args().check
-    text = render()
-    name = TARGET.relative_to(ROOT)
-    current = TARGET.read_text(encoding="utf-8") if TARGET.is_file() else None
-    if current == text:
-        print(f"{name} is up to date")
-        return 0
-    if check:
-        print(f"{name} is stale; run: .venv/bin/python scripts/errors_page.py", file=sys.stderr)
-        return 1
-    TARGET.write_text(text, encoding="utf-8")
-    print(f"{name} written")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main({TARGET: render()}, description="Write the page of problem codes."))

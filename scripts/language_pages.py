@@ -9,7 +9,6 @@ code is 1 where a page is not what would be written.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import runpy
@@ -17,6 +16,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from generated import main
 from treadle._language import MISSING
 from treadle._language.operations import FUNCTIONS, METHODS, TYPES
 from workspace import ROOT
@@ -162,24 +162,10 @@ def render(name: str) -> str:
     return _BLOCK.sub(lambda found: f"<!-- table: {found[1]} -->\n{tables[found[1]]}\n<!-- end -->", page)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Fill the tables of the pages about the small language.")
-    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
-    check = parser.parse_args().check
-    stale = 0
-    for name in PAGES:
-        page = ROOT / "docs" / f"{name}.md"
-        text = render(name)
-        if page.read_text(encoding="utf-8") == text:
-            print(f"docs/{name}.md is up to date")
-        elif check:
-            print(f"docs/{name}.md is stale; run: .venv/bin/python scripts/language_pages.py", file=sys.stderr)
-            stale = 1
-        else:
-            page.write_text(text, encoding="utf-8", newline="\n")
-            print(f"docs/{name}.md written")
-    return stale
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(
+        main(
+            {ROOT / "docs" / f"{name}.md": render(name) for name in PAGES},
+            description="Fill the tables of the pages about the small language.",
+        )
+    )
