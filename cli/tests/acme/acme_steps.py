@@ -18,6 +18,7 @@ class Nap(Step):
 
     seconds: float = 0.0
     failures: int = 0
+    wait: float = 0.1
     permanent: bool = False
     error: str = "the server is busy"
     value: Any = None
@@ -32,7 +33,7 @@ class Nap(Step):
         if ctx.attempt <= self.failures:
             if self.permanent:
                 raise StepError(self.error)
-            raise ProviderError(self.error, provider="acme", transient=True, retry_after=0.1)
+            raise ProviderError(self.error, provider="acme", transient=True, retry_after=self.wait)
         usage = Usage(input_tokens=self.tokens, output_tokens=0)
         return StepOutcome(value=self.value, usage=usage, cost_usd=self.cost)
 
