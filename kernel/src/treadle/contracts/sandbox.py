@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Literal, Protocol, Self, TypeVar
+from typing import ClassVar, Literal, Protocol, Self
 
 from pydantic import BaseModel
 
@@ -16,8 +16,6 @@ __all__ = ["CommandResult", "HttpClient", "HttpReply", "HttpRequest", "Purpose",
 
 Purpose = Literal["tool", "attachment", "webhook", "mcp"]
 """What a request is for; the rules differ."""
-
-BlockT = TypeVar("BlockT", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
