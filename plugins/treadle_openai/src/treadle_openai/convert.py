@@ -36,7 +36,7 @@ from treadle.messages import (
     UserMessage,
 )
 from treadle_openai.schema import strict_schema
-from treadle_openai.tool_calls import tool_call_part, with_unique_ids
+from treadle.assembly import tool_call_part, with_unique_ids
 
 __all__ = [
     "embed_body",
@@ -47,6 +47,7 @@ __all__ = [
     "response_of",
     "stop_reason",
     "text_of",
+    "tool_call_fragment",
     "usage_of",
 ]
 
@@ -338,6 +339,21 @@ def _calls(found: Any) -> Iterator[ToolCallPart]:
         elif not isinstance(arguments, str):  # some servers send the object itself
             arguments = json.dumps(arguments)
         yield tool_call_part(text_of(call.get("id")), text_of(function.get("name")), arguments)
+
+
+def tool_call_fragment(fragment: Mapping[str, Any]) -> dict[str, Any]:
+    """One entry of a delta's ``tool_calls``, as an assembly takes it. What has an odd type counts as not sent."""
+    function = fragment.get("function")
+    function = function if isinstance(function, Mapping) else {}
+    arguments, index = function.get("arguments"), fragment.get("index")
+    if isinstance(arguments, Mapping):  # some servers send the object itself, in one piece
+        arguments = json.dumps(arguments)
+    return {
+        "call_id": text_of(fragment.get("id")),
+        "index": index if isinstance(index, int) else None,
+        "tool_name": text_of(function.get("name")),
+        "arguments": text_of(arguments),
+    }
 
 
 def text_of(content: Any) -> str:

@@ -24,8 +24,8 @@ from treadle.messages import (
 )
 from treadle_http.sse import SSEDecoder
 from treadle_http.status_errors import body_error, is_error_body
-from treadle_openai.convert import response_of, stop_reason, text_of, usage_of
-from treadle_openai.tool_calls import ToolCallAssembly
+from treadle_openai.convert import response_of, stop_reason, text_of, tool_call_fragment, usage_of
+from treadle.assembly import ToolCallAssembly
 
 __all__ = ["StreamedReply"]
 
@@ -154,7 +154,7 @@ class StreamedReply:
             events.append(ReasoningDelta(thought))
         calls = delta.get("tool_calls")
         if isinstance(calls, list):
-            events.extend(self._calls.add(each) for each in calls if isinstance(each, dict))
+            events.extend(self._calls.add(**tool_call_fragment(each)) for each in calls if isinstance(each, dict))
 
     def _completed(self) -> Completed:
         self._complete = True

@@ -12,24 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.messages import ToolCallDelta
-from treadle_openai.tool_calls import ToolCallAssembly, tool_call_part, with_unique_ids
+from treadle.assembly import ToolCallAssembly, tool_call_part, with_unique_ids
 
 
 def piece(
     arguments: str = "", *, index: int | None = None, call_id: str | None = None, name: str | None = None
 ) -> dict[str, Any]:
-    function = {"arguments": arguments, **({"name": name} if name else {})}
-    return {
-        **({} if index is None else {"index": index}),
-        **({} if call_id is None else {"id": call_id}),
-        "function": function,
-    }
+    return {"arguments": arguments, "index": index, "call_id": call_id, "tool_name": name}
 
 
 def assembled(*pieces: dict[str, Any]) -> list[tuple[str, str, Any]]:
     assembly = ToolCallAssembly()
     for each in pieces:
-        assembly.add(each)
+        assembly.add(**each)
     return [(part.call_id, part.tool_name, part.arguments) for part in assembly.parts()]
 
 
@@ -112,18 +107,10 @@ def test_a_call_may_receive_its_id_late() -> None:
 
 def test_a_fragment_says_which_call_it_belongs_to() -> None:
     assembly = ToolCallAssembly()
-    assert assembly.add(piece("{", index=3, call_id="a", name="f")) == ToolCallDelta(
+    assert assembly.add(**piece("{", index=3, call_id="a", name="f")) == ToolCallDelta(
         index=0, call_id="a", tool_name="f", arguments="{"
     )
-    assert assembly.add(piece("}", index=3)) == ToolCallDelta(index=0, call_id="a", arguments="}")
-
-
-@pytest.mark.parametrize("fragment", [{}, {"function": None}, {"index": "0", "function": {"arguments": 3}}, {"id": 4}])
-def test_a_fragment_of_odd_types_breaks_nothing(fragment: dict[str, Any]) -> None:
-    assembly = ToolCallAssembly()
-    assembly.add(piece("{}", index=0, call_id="a", name="f"))
-    assembly.add(fragment)
-    assert [part.arguments for part in assembly.parts()] == [{}]
+    assert assembly.add(**piece("}", index=3)) == ToolCallDelta(index=0, call_id="a", arguments="}")
 
 
 JSON_OBJECTS = st.dictionaries(st.text(max_size=4), st.integers() | st.text(max_size=6), max_size=3)
@@ -146,7 +133,7 @@ def test_however_calls_are_cut_and_interleaved_they_come_back_whole(
         at = data.draw(st.sampled_from([n for n, queue in enumerate(queues) if queue]))
         if at not in opened:
             opened.append(at)
-        assembly.add(queues[at].pop(0))
+        assembly.add(**queues[at].pop(0))
     assert [(part.tool_name, part.arguments) for part in assembly.parts()] == [calls[n] for n in opened]
 
 

@@ -1,4 +1,4 @@
-"""Tool calls put together from the fragments of a stream, and read once they are whole.
+"""Tool calls put together from the fragments of a stream, and read once they are whole; for every provider.
 
 Servers disagree on how they cut calls up, so the rules are written down:
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from treadle.messages import ToolCallDelta, ToolCallPart
@@ -31,6 +31,7 @@ class _Call:
     call_id: str = ""
     name: str = ""
     fragments: list[str] = field(default_factory=list)
+    provider_data: dict[str, Any] = field(default_factory=dict)
 
     @property
     def arguments(self) -> str:
@@ -55,23 +56,29 @@ class ToolCallAssembly:
     def __bool__(self) -> bool:
         return bool(self._calls)
 
-    def add(self, fragment: Mapping[str, Any]) -> ToolCallDelta:
-        """Take a fragment, one entry of a delta's ``tool_calls``, and say which call it belongs to."""
-        function = fragment.get("function")
-        function = function if isinstance(function, Mapping) else {}
-        call_id, name, index = _text(fragment.get("id")), _text(function.get("name")), fragment.get("index")
-        index = index if isinstance(index, int) else None
-        arguments = function.get("arguments")
-        if isinstance(arguments, Mapping):  # some servers send the object itself, in one piece
-            arguments = json.dumps(arguments)
-        arguments = _text(arguments)
+    def add(
+        self,
+        *,
+        call_id: str | None = None,
+        index: int | None = None,
+        tool_name: str | None = None,
+        arguments: str = "",
+        provider_data: Mapping[str, Any] | None = None,
+    ) -> ToolCallDelta:
+        """Take a fragment and say which call it belongs to.
 
+        :param arguments: the next piece of the call's JSON text.
+        :param provider_data: what goes onto the call's part; a later fragment's wins, key by key.
+        """
+        call_id, name = call_id or "", tool_name or ""
         call = self._find(call_id, index, name) or self._open(index)
         if call_id and not call.call_id:
             call.call_id = call_id
             self._by_id[call_id] = call
         if name and not call.name:
             call.name = name
+        if provider_data:
+            call.provider_data.update(provider_data)
         call.fragments.append(arguments)
         return ToolCallDelta(
             index=call.position, call_id=call.call_id or None, tool_name=name or None, arguments=arguments
@@ -79,7 +86,10 @@ class ToolCallAssembly:
 
     def parts(self) -> tuple[ToolCallPart, ...]:
         """The calls, in the order in which they were opened."""
-        return with_unique_ids(tool_call_part(call.call_id, call.name, call.arguments) for call in self._calls)
+        return with_unique_ids(
+            tool_call_part(call.call_id, call.name, call.arguments, provider_data=call.provider_data)
+            for call in self._calls
+        )
 
     def _find(self, call_id: str, index: int | None, name: str) -> _Call | None:
         if call_id in self._by_id:
@@ -103,11 +113,9 @@ class ToolCallAssembly:
         return call
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def tool_call_part(call_id: str, name: str, arguments: str) -> ToolCallPart:
+def tool_call_part(
+    call_id: str, name: str, arguments: str, *, provider_data: Mapping[str, Any] | None = None
+) -> ToolCallPart:
     """A whole call. Arguments that are no JSON object are kept as text, with the reason; an empty text is ``{}``."""
     problem: str | None = None
     parsed: Any = {}
@@ -125,13 +133,12 @@ def tool_call_part(call_id: str, name: str, arguments: str) -> ToolCallPart:
         arguments=None if problem else parsed,
         raw_arguments=arguments,
         parse_error=problem,
+        provider_data=provider_data or {},
     )
 
 
 def with_unique_ids(calls: Iterable[ToolCallPart]) -> tuple[ToolCallPart, ...]:
     """The calls with no id empty and no two alike, as each result must find its own call."""
-    from dataclasses import replace
-
     found = list(calls)
     taken = {call.call_id for call in found if call.call_id}
     seen: set[str] = set()
