@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.messages import ToolCallDelta
 from treadle.assembly import ToolCallAssembly, tool_call_part, with_unique_ids
+from treadle.messages import ToolCallDelta
 
 
 def piece(

@@ -32,7 +32,7 @@ _HOMES = {
     "treadle.contracts.secrets": "SecretRef",
     "treadle.contracts.settings": "Settings",
     "treadle.contracts.sources": "AttachmentFetcher AttachmentRequest PriceSource",
-    "treadle.contracts.step": "Reference Step StepContext StepDetails StepOutcome",
+    "treadle.contracts.step": "DoneCall Reference Step StepContext StepDetails StepOutcome",
     "treadle.contracts.tool": "Tool ToolContext",
     "treadle.errors": """
         AuthenticationError BadRequestError ConfigurationError ContextLengthError CredentialError

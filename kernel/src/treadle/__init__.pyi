@@ -132,6 +132,9 @@ from treadle.contracts.sources import (
     PriceSource as PriceSource,
 )
 from treadle.contracts.step import (
+    DoneCall as DoneCall,
+)
+from treadle.contracts.step import (
     Reference as Reference,
 )
 from treadle.contracts.step import (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from treadle import OutputError
 from treadle_loop.replies import json_values
-from treadle_loop.shapes import check_schema, read_reply
+from treadle_loop.shapes import SchemaShape, check_schema
 
 VALUE = {"a": 1}
 
@@ -68,13 +68,13 @@ def test_no_reply_raises(text: str) -> None:
 
 def test_a_value_of_the_wrong_shape_is_passed_over_for_one_that_fits() -> None:
     schema = {"type": "object", "required": ["b"]}
-    assert read_reply('{"a": 1} or rather {"b": 2}', schema) == {"b": 2}
+    assert SchemaShape(schema, name="s").read('{"a": 1} or rather {"b": 2}') == {"b": 2}
 
 
 def test_the_complaint_is_about_the_likeliest_value_and_names_each_field() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["m"]}
     with pytest.raises(OutputError) as caught:
-        read_reply('{"n": "x"}', schema)
+        SchemaShape(schema, name="s").read('{"n": "x"}')
     assert str(caught.value) == (
         "the reply does not have the shape asked for: 'm' is a required property; n: 'x' is not of type 'integer'"
     )
@@ -82,7 +82,9 @@ def test_the_complaint_is_about_the_likeliest_value_and_names_each_field() -> No
 
 def test_a_long_complaint_is_cut() -> None:
     with pytest.raises(OutputError) as caught:
-        read_reply(json.dumps({"n": "x" * 5000}), {"type": "object", "properties": {"n": {"type": "integer"}}})
+        SchemaShape({"type": "object", "properties": {"n": {"type": "integer"}}}, name="s").read(
+            json.dumps({"n": "x" * 5000})
+        )
     assert len(str(caught.value)) < 900
 
 

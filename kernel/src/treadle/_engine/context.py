@@ -6,21 +6,22 @@ import copy
 import itertools
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 import trio
 
 from treadle._engine.children import ParentStep
+from treadle._engine.done_calls import DoneCalls
 from treadle._engine.gateway import CallSite
 from treadle._engine.state import StateView, check_value
 from treadle._language import MISSING, ArgumentTree, Expression, Template, look_up
 from treadle.contracts.events import TextEmitted, ToolCallFinished, ToolCallStarted
 from treadle.contracts.offers import Role
 from treadle.contracts.results import Pending, RunResult
-from treadle.contracts.step import StepContext
-from treadle.contracts.tool import ToolContext
+from treadle.contracts.step import DoneCall, StepContext
+from treadle.contracts.tool import Tool, ToolContext
 from treadle.errors import ToolError, TreadleError
 from treadle.messages import Completed, EmbedRequest, EmbedResponse, ModelRequest, ModelResponse, TextDelta
 from treadle.nurseries import lone_error
@@ -53,7 +54,15 @@ class RunningStep(StepContext):
     """One attempt of one step."""
 
     def __init__(
-        self, run: Run, step_id: str, attempt: int, view: StateView, steps: Mapping[str, Any], meter: Meter, slot: Slot
+        self,
+        run: Run,
+        step_id: str,
+        attempt: int,
+        view: StateView,
+        steps: Mapping[str, Any],
+        meter: Meter,
+        slot: Slot,
+        done: DoneCalls,
     ) -> None:
         self.run_id = run.run_id
         self.step_id = step_id
@@ -64,6 +73,7 @@ class RunningStep(StepContext):
         self._steps = steps
         self._meter = meter
         self._slot = slot
+        self._done = done
         self._child_keys: set[str] = set()
         self.pending: tuple[Pending, ...] = ()
         """What paused children wait for."""
@@ -116,17 +126,32 @@ class RunningStep(StepContext):
         """Turn texts into vectors."""
         return await self._run.gateway.embed(request, self._site())
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any], *, call_id: str | None = None) -> Any:
-        """Run a registered tool."""
-        run = self._run
-        tool = run.session.tool(name)
+    def tool(self, name: str) -> Tool:
+        """A registered tool."""
+        return self._run.session.tool(name)
+
+    def done_calls(self, name: str) -> Sequence[DoneCall]:
+        """What earlier attempts did with a ``once`` tool and this one has not repeated."""
+        return self._done.unclaimed(name)
+
+    def call_tool(
+        self, name: str, arguments: Mapping[str, Any], *, call_id: str | None = None
+    ) -> Coroutine[Any, Any, Any]:
+        """Run a registered tool. It gets its number here, whenever it is awaited."""
+        tool = self._run.session.tool(name)
         ordinal = next(self._tool_calls)
-        call_id = call_id or f"{self.step_id}.{self.attempt}.{ordinal}"
+        return self._call_tool(tool, arguments, ordinal, call_id or f"{self.step_id}.{self.attempt}.{ordinal}")
+
+    async def _call_tool(self, tool: Tool, arguments: Mapping[str, Any], ordinal: int, call_id: str) -> Any:
+        run, name = self._run, tool.name
+        is_once = tool.effect_of(arguments) == "once"
+        if is_once and (done := self._done.claim(name, arguments)) is not None:
+            return copy.deepcopy(done.result)
         context = ToolContext(
             run_id=self.run_id, step_id=self.step_id, call_id=call_id, sandbox=await run.sandbox(), warn=self.warn
         )
-        # The journal's own copy: the tool may change what it gets.
-        data = {"call_id": call_id, "tool_name": name, "arguments": copy.deepcopy(arguments)}
+        asked = copy.deepcopy(arguments)  # the tool may change what it gets
+        data = {"call_id": call_id, "tool_name": name, "arguments": asked}
         run.record("tool_call_started", self.step_id, self.attempt, ordinal, data)
         if run.hub.active:
             run.hub.send(ToolCallStarted(run_id=self.run_id, step_id=self.step_id, call_id=call_id, tool_name=name))
@@ -151,6 +176,8 @@ class RunningStep(StepContext):
             raise ToolError(f"tool '{name}' failed: {type(cause).__name__}: {cause}") from cause
         else:
             failure = None
+            if is_once:
+                self._done.add(name, asked, result)
             data = {"call_id": call_id, "result": result}
             run.record("tool_call_finished", self.step_id, self.attempt, ordinal, data)
         finally:

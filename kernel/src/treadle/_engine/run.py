@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ import trio
 from treadle._document import build_workflow, load_workflow, provider_overrides, sandbox_block
 from treadle._engine.children import ChildHub, ParentStep
 from treadle._engine.context import RunningStep
+from treadle._engine.done_calls import DoneCalls
 from treadle._engine.failures import Failure, wait_before
 from treadle._engine.gateway import Gateway
 from treadle._engine.graph import Graph
@@ -61,6 +62,7 @@ class _Progress:
     meter: Meter
     slot: Slot
     attempt: int = 0
+    done: DoneCalls = field(default_factory=DoneCalls)
 
 
 class Run:
@@ -259,6 +261,7 @@ class Run:
 
     def _begin_attempt(self, step: Step, progress: _Progress) -> None:
         progress.attempt += 1
+        progress.done.begin_attempt()
         self.record("step_started", step.id, progress.attempt, 0, {})
         if self.hub.active:
             self.hub.send(StepStarted(run_id=self.run_id, step_id=step.id, attempt=progress.attempt))
@@ -268,7 +271,9 @@ class Run:
         view = StateView(self._state, sees, steps)
         retries = step.retry.max_retries if step.retry.max_retries is not None else self.config.max_retries
         while True:
-            context = RunningStep(self, step.id, progress.attempt, view, steps, progress.meter, progress.slot)
+            context = RunningStep(
+                self, step.id, progress.attempt, view, steps, progress.meter, progress.slot, progress.done
+            )
             failure = await self._attempt(index, step, context, sees, progress)
             if failure is None:
                 break

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from importlib import import_module
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from treadle.contracts.config import RunConfig
     from treadle.contracts.provider import Exchange
     from treadle.contracts.results import Pending, RunResult
+    from treadle.contracts.tool import Tool
 
-__all__ = ["Reference", "Step", "StepContext", "StepDetails", "StepOutcome"]
+__all__ = ["DoneCall", "Reference", "Step", "StepContext", "StepDetails", "StepOutcome"]
 
 
 class StepDetails(TypedDict, total=False):
@@ -35,6 +36,15 @@ class StepDetails(TypedDict, total=False):
     attachment_count: int
     prompt_metadata: Mapping[str, Any]
     reasoning_content: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DoneCall:
+    """A tool call that had its effect."""
+
+    tool_name: str
+    arguments: Mapping[str, Any]
+    result: Any
 
 
 _SAME: Any = object()
@@ -156,8 +166,27 @@ class StepContext(ABC):
     async def call_tool(self, name: str, arguments: Mapping[str, Any], *, call_id: str | None = None) -> Any:
         """Run a registered tool: journalled, in its time limit, in the run's sandbox.
 
+        A ``once`` call that succeeded in an earlier attempt of the step (the same tool, equal arguments, as often as
+        they were used) is answered from that, and does not run again.
+
+        Calls are numbered when this is called, not when it is awaited: begin several in the order that is theirs.
+
         :raises NotInstalledError: no such tool. ``ToolError``, ``SandboxError``: as the tool raises.
         """
+
+    def tool(self, name: str) -> Tool:
+        """A registered tool, for what a model is told of it; :meth:`call_tool` is the way to run it.
+
+        :raises NotInstalledError: no such tool.
+        """
+        raise NotImplementedError  # not abstract: doubles of a context need no tools
+
+    def done_calls(self, name: str) -> Sequence[DoneCall]:
+        """Calls of a ``once`` tool that succeeded in an earlier attempt, and that this attempt has not repeated.
+
+        :meth:`call_tool` with the same arguments gives such a call's result and does not run the tool again.
+        """
+        return ()
 
     async def run_child(
         self,

@@ -1,23 +1,147 @@
-"""The shape a reply must have: a JSON Schema (draft 2020-12) and the check against it."""
+"""The shape that a reply must have: how it is said to a model, and how the value is read out of what comes back."""
 
 from __future__ import annotations
 
+import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from treadle import OutputError
+from treadle import OutputError, OutputSchema
+from treadle_loop.fitting import fitted, validator_for, what_is_wrong
 from treadle_loop.replies import json_values
 
-__all__ = ["check_schema", "read_reply"]
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+__all__ = ["AnyObject", "ModelShape", "SchemaShape", "Shape", "check_parameters", "check_schema"]
 
 _MOST_SHOWN = 800
 
 
-def check_schema(schema: Mapping[str, Any]) -> None:
-    """Refuse what is no JSON Schema, or allows what cannot be held to.
+class Shape(ABC):
+    """What a reply must hold. A provider is given ``output``; what it cannot hold a reply to is checked here."""
 
-    :raises ValueError: saying where in the schema, and why.
+    output: OutputSchema
+
+    @abstractmethod
+    def value_of(self, value: Any) -> Any:
+        """The value as it goes into the state, from JSON data.
+
+        :raises OutputError: it does not have the shape; the message says where.
+        """
+
+    def read(self, text: str) -> Any:
+        """The value in a reply's text: of all the JSON in it, the first that has the shape.
+
+        :raises OutputError: there is none; the message is about the likeliest candidate.
+        """
+        complaint = None
+        for candidate in json_values(text):
+            try:
+                return self.value_of(candidate)
+            except OutputError as error:
+                complaint = complaint or error
+        if complaint is not None:
+            raise complaint
+        shown = text.strip()[:200]
+        raise OutputError(f"there is no JSON in the reply: {shown!r}" if shown else "the reply is empty")
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The shape as a tool's parameters."""
+        return self.output.schema if self.output.schema is not None else {"type": "object"}
+
+
+class SchemaShape(Shape):
+    """An inline JSON Schema (draft 2020-12). The value is plain data; defaults of the schema are filled in."""
+
+    def __init__(
+        self, schema: Mapping[str, Any], *, name: str, strict: bool = True, description: str | None = None
+    ) -> None:
+        self.output = OutputSchema(name=name, schema=schema, strict=strict, description=description)
+        self._schema = schema
+
+    @cached_property
+    def _validator(self) -> Any:
+        return validator_for(self._schema)
+
+    def value_of(self, value: Any) -> Any:
+        """The value with defaults filled in, and without nulls that stand for what is not there."""
+        if not self._validator.is_valid(value):
+            mended = fitted(value, self._schema)
+            if not self._validator.is_valid(mended):
+                raise _misshapen(what_is_wrong(self._validator, value))
+            value = mended
+        full = fitted(value, self._schema, defaults=True)
+        return full if self._validator.is_valid(full) else value  # a default may itself break the schema
+
+
+class ModelShape(Shape):
+    """A pydantic model. The value is an instance of it."""
+
+    def __init__(
+        self, model: type[BaseModel], *, name: str | None = None, strict: bool = True, description: str | None = None
+    ) -> None:
+        schema = model.model_json_schema()
+        self.output = OutputSchema(name=name or model.__name__, schema=schema, strict=strict, description=description)
+        self._model = model
+        self._schema = schema
+
+    def value_of(self, value: Any) -> Any:
+        """An instance. Read as JSON: a text may be a date, a list a tuple."""
+        from pydantic import ValidationError
+
+        try:
+            return self._validated(value)
+        except ValidationError as error:
+            try:
+                return self._validated(fitted(value, self._schema))
+            except ValidationError:
+                raise _misshapen(_complaints(error)) from None
+
+    def _validated(self, value: Any) -> Any:
+        return self._model.model_validate_json(json.dumps(value, ensure_ascii=True))
+
+
+class AnyObject(Shape):
+    """Any JSON object."""
+
+    def __init__(self, *, name: str) -> None:
+        self.output = OutputSchema(name=name, schema=None)
+
+    def value_of(self, value: Any) -> Any:
+        """The object."""
+        if not isinstance(value, Mapping):
+            raise _misshapen("it is not a JSON object")
+        return value
+
+
+def _misshapen(what: str) -> OutputError:
+    return OutputError(f"the reply does not have the shape asked for: {what}")
+
+
+def _complaints(error: Any) -> str:
+    lines = []
+    for each in error.errors(include_url=False, include_input=False, include_context=False):
+        place = ".".join(map(str, each["loc"]))
+        lines.append(f"{place}: {each['msg']}" if place else each["msg"])
+    text = "; ".join(lines)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+
+
+def check_parameters(schema: Mapping[str, Any]) -> None:
+    """Refuse what cannot be the parameters of a tool.
+
+    :raises ValueError: it is no JSON Schema, saying where and why; or its root is not an object.
     """
+    _check_is_schema(schema)
+    if schema.get("type", "object") != "object":
+        raise ValueError("the parameters of a tool are a JSON Schema of type object")
+
+
+def _check_is_schema(schema: Mapping[str, Any]) -> None:
     from jsonschema import Draft202012Validator, SchemaError
 
     try:
@@ -25,6 +149,14 @@ def check_schema(schema: Mapping[str, Any]) -> None:
     except SchemaError as error:
         place = ".".join(str(part) for part in error.absolute_path)
         raise ValueError(f"not a JSON Schema: {place + ': ' if place else ''}{error.message}") from error
+
+
+def check_schema(schema: Mapping[str, Any]) -> None:
+    """Refuse what is no JSON Schema, or allows what cannot be held to.
+
+    :raises ValueError: saying where in the schema, and why.
+    """
+    _check_is_schema(schema)
     for place in _open_objects(schema):
         raise ValueError(f"{place}: additionalProperties: true cannot be held to; name the properties")
 
@@ -43,32 +175,3 @@ def _open_objects(schema: Mapping[str, Any]) -> Iterator[str]:
                     pending.append((f"{place}.{key}", item, not names_follow))
         elif isinstance(value, list):
             pending.extend((f"{place}.{index}", item, True) for index, item in enumerate(value))
-
-
-def read_reply(text: str, schema: Mapping[str, Any]) -> Any:
-    """The value in the reply that has the shape.
-
-    :raises OutputError: there is no JSON in the reply, or none of it has the shape; the message says what is wrong
-        with the likeliest value, field by field.
-    """
-    from jsonschema import Draft202012Validator
-
-    validator = Draft202012Validator(schema)
-    complaint = None
-    for value in json_values(text):
-        if validator.is_valid(value):
-            return value
-        complaint = complaint or _complaint(validator, value)
-    if complaint is None:
-        shown = text.strip()[:200]
-        raise OutputError(f"there is no JSON in the reply: {shown!r}" if shown else "the reply is empty")
-    raise OutputError(f"the reply does not have the shape asked for: {complaint}")
-
-
-def _complaint(validator: Any, value: Any) -> str:
-    lines = []
-    for error in sorted(validator.iter_errors(value), key=lambda each: list(map(str, each.absolute_path))):
-        place = ".".join(str(part) for part in error.absolute_path)
-        lines.append(f"{place}: {error.message}" if place else error.message)
-    text = "; ".join(lines)
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from treadle.assembly import tool_call_part, with_unique_ids
 from treadle.errors import ResponseError, UnsupportedError
 from treadle.messages import (
     AssistantMessage,
@@ -36,7 +37,6 @@ from treadle.messages import (
     UserMessage,
 )
 from treadle_openai.schema import strict_schema
-from treadle.assembly import tool_call_part, with_unique_ids
 
 __all__ = [
     "embed_body",

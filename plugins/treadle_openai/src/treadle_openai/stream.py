@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from treadle.assembly import ToolCallAssembly
 from treadle.errors import ResponseError
 from treadle.messages import (
     AssistantMessage,
@@ -25,7 +26,6 @@ from treadle.messages import (
 from treadle_http.sse import SSEDecoder
 from treadle_http.status_errors import body_error, is_error_body
 from treadle_openai.convert import response_of, stop_reason, text_of, tool_call_fragment, usage_of
-from treadle.assembly import ToolCallAssembly
 
 __all__ = ["StreamedReply"]
 
