@@ -23,7 +23,7 @@ steps:
 LAB = """
 import trio
 from pydantic import BaseModel, ConfigDict
-from treadle import Offer, Reference, Step, StepOutcome, hookimpl
+from treadle import Offer, Reference, Step, StepOutcome, Tool, hookimpl
 from treadle.contracts.sandbox import Sandbox
 
 class Policy:
@@ -40,9 +40,8 @@ class Trim(Step):
         policy = ctx.role("trim_policy", self.trim_policy)
         return StepOutcome(value=policy.keeps)
 
-class Where:
-    name, description, effect, timeout = "where", "which sandbox there is", "pure", None
-    parameters = {"type": "object", "properties": {}}
+class Where(Tool):
+    name, description, effect = "where", "which sandbox there is", "pure"
 
     async def call(self, arguments, context):
         await trio.lowlevel.checkpoint()

@@ -36,6 +36,7 @@ from treadle import (
     StepOutcome,
     StopReason,
     StreamEvent,
+    Tool,
     Usage,
     UserMessage,
     hookimpl,
@@ -99,13 +100,11 @@ class Limits(Step):
         return StepOutcome(value=await ctx.call_tool("limits", {}))
 
 
-class Echo:
+class Echo(Tool):
     """A tool that says its name."""
 
-    timeout = None
-
     def __init__(self, name: str) -> None:
-        self.name = name
+        vars(self)["name"] = name
 
     async def call(self, arguments: Mapping[str, Any], context: Any) -> Any:
         await trio.lowlevel.checkpoint()

@@ -146,7 +146,7 @@ async def test_a_transient_failure_is_tried_again(autojump_clock: Any) -> None:
         ({"prompt": "Hi {state.who"}, "steps.ask.prompt"),
         ({"max_tokens": 0}, "steps.ask.max_tokens: must be at least 1, not 0"),
         ({"modle": "m"}, "steps.ask.modle: unknown field; did you mean 'model'?"),
-        ({"response_schema": {"type": "json_schema"}}, "type json_schema needs a schema"),
+        ({"response_schema": {"type": "json_schema"}}, "the field 'schema' is missing"),
         (
             {"response_schema": SCHEMA},
             "this is a JSON Schema itself; write {type: json_schema, schema: ...} around it",

@@ -122,10 +122,12 @@ async def test_any_json_object_will_do_where_nothing_more_is_said() -> None:
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        ({"type": "pydantic"}, "type pydantic needs a model"),
+        ({"type": "pydantic"}, "the field 'model' is missing"),
         ({"type": "pydantic", "model": "no_such_module:Thing"}, "no_such_module"),
-        ({"type": "json_object", "schema": {}}, "a schema belongs to type json_schema, not to json_object"),
-        ({"type": "json_schema", "schema": {}, "model": "a:B"}, "a model belongs to type pydantic"),
+        ({"type": "json_object", "schema": {}}, "response_schema.schema: unknown field"),
+        ({"schema": {}}, "response_schema: the field 'type' is missing"),
+        ({"type": "schema"}, "response_schema.type: must be json_object, json_schema or pydantic, not 'schema'"),
+        ({"type": "json_schema", "schema": {}, "model": "a:B"}, "response_schema.model: unknown field"),
     ],
 )
 def test_a_wrong_block_is_refused_when_the_document_loads(schema: Any, message: str) -> None:

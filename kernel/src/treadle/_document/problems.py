@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -320,27 +320,37 @@ def _has(here: Any, part: str | int) -> bool:
 
 
 def _fields_at(model: type[BaseModel], loc: Iterable[str | int]) -> list[str]:
-    """Names of the fields of the model that the location leads to."""
-    here: Any = model
+    """Names of the fields of the models that the location leads to."""
+    here: list[Any] = [model]
     part: str | int | None = None
     for part in loc:
-        if isinstance(part, str) and part in getattr(here, "model_fields", {}):
-            here = _model_in(here.model_fields[part].annotation)
-        else:
-            here = _model_in(here)
-        if here is None:
-            return []
-    fields = getattr(here, "model_fields", {})
+        fields = [each.model_fields[part].annotation for each in here if part in each.model_fields]
+        if fields:
+            here = [inner for each in fields for inner in _models_in(each)]
+        elif isinstance(part, str):
+            here = [each for each in here if _is_tagged(each, part)] or here
     # A step's own type is what it is known by: it is there.
-    return [each.alias or name for name, each in fields.items() if part is not None or name != "type"]
+    return [
+        field.alias or name
+        for each in here
+        for name, field in each.model_fields.items()
+        if part is not None or name != "type"
+    ]
 
 
-def _model_in(annotation: Any) -> Any:
-    """The one pydantic model inside an annotation such as ``tuple[Condition, ...] | None``."""
+def _is_tagged(model: type[BaseModel], tag: str) -> bool:
+    """Whether a model of a union is the one with that tag: the tag is the one value of a field."""
+    return any(get_args(field.annotation) == (tag,) for field in model.model_fields.values())
+
+
+def _models_in(annotation: Any) -> list[Any]:
+    """The pydantic models inside an annotation such as ``tuple[Condition, ...] | None``."""
+    found: list[Any] = []
     pending = [annotation]
     while pending:
         each = pending.pop()
         if isinstance(each, type) and issubclass(each, BaseModel):
-            return each
-        pending.extend(getattr(each, "__args__", ()))
-    return None
+            found.append(each)
+        else:
+            pending.extend(getattr(each, "__args__", ()))
+    return found

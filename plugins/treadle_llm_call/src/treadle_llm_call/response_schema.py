@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 from treadle import ConfigurationError, Reference
 from treadle_loop.shapes import AnyObject, ModelShape, SchemaShape, Shape, check_schema
@@ -20,47 +20,20 @@ def _checked(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-class ResponseSchema(BaseModel):
-    """Holds the reply to a JSON shape."""
+class _Block(BaseModel):
+    """What the three ways of giving a shape have in common."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
-    type: Literal["json_object", "json_schema", "pydantic"] = Field(
-        default="json_object", description="any JSON object, an inline schema, or a pydantic class"
+    name: str | None = Field(
+        default=None, description="the schema's name; that of the class or else the step's id without it"
     )
-    schema_: Annotated[dict[str, Any], AfterValidator(_checked)] | None = Field(
-        default=None, alias="schema", description="the JSON Schema, with type json_schema"
-    )
-    model: str | None = Field(
-        default=None, min_length=1, description="the class, with type pydantic: package.module:Class"
-    )
-    name: str | None = Field(default=None, description="the schema's name; the class's or the step's id without it")
     strict: bool = Field(default=True, description="the provider's strict mode, where it has one")
     description: str | None = Field(default=None, description="what the value is for")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _is_not_the_schema_itself(cls, block: object) -> object:
-        if isinstance(block, dict) and "schema" not in block and not block.keys().isdisjoint(_OF_A_SCHEMA):
-            raise ValueError("this is a JSON Schema itself; write {type: json_schema, schema: ...} around it")
-        return block
-
-    @model_validator(mode="after")
-    def _has_what_its_type_needs(self) -> ResponseSchema:
-        if self.type == "json_schema" and self.schema_ is None:
-            raise ValueError("type json_schema needs a schema")
-        if self.type == "pydantic" and self.model is None:
-            raise ValueError("type pydantic needs a model, as package.module:Class")
-        if self.type != "json_schema" and self.schema_ is not None:
-            raise ValueError(f"a schema belongs to type json_schema, not to {self.type}")
-        if self.type != "pydantic" and self.model is not None:
-            raise ValueError(f"a model belongs to type pydantic, not to {self.type}")
-        return self
-
     def references(self, field: str) -> Iterable[Reference]:
-        """The class that it names."""
-        if self.model is not None:
-            yield Reference(role="object", name=self.model, field=f"{field}.model")
+        """What it names outside the document."""
+        return ()
 
     def shape(self, default_name: str) -> Shape:
         """What replies are held to and read with.
@@ -68,12 +41,58 @@ class ResponseSchema(BaseModel):
         :param default_name: for a shape that has no name of its own.
         :raises ConfigurationError: the class cannot be loaded, or is no pydantic model.
         """
-        if self.schema_ is not None:
-            return SchemaShape(
-                self.schema_, name=self.name or default_name, strict=self.strict, description=self.description
-            )
-        if self.model is None:
-            return AnyObject(name=self.name or default_name)
+        raise NotImplementedError
+
+
+class ObjectBlock(_Block):
+    """Holds the reply to being a JSON object."""
+
+    type: Literal["json_object"] = Field(default="json_object", description="any JSON object")
+
+    @field_validator("type", mode="before")
+    @classmethod
+    def _is_a_type(cls, given: object) -> object:
+        if given != "json_object":
+            raise ValueError(f"must be json_object, json_schema or pydantic, not {given!r}")
+        return given
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_not_the_schema_itself(cls, block: object) -> object:
+        if isinstance(block, dict) and not block.keys().isdisjoint(_OF_A_SCHEMA):
+            raise ValueError("this is a JSON Schema itself; write {type: json_schema, schema: ...} around it")
+        return block
+
+    def shape(self, default_name: str) -> Shape:
+        """Any JSON object."""
+        return AnyObject(name=self.name or default_name)
+
+
+class SchemaBlock(_Block):
+    """Holds the reply to a JSON Schema."""
+
+    type: Literal["json_schema"] = Field(description="an inline JSON Schema")
+    schema_: Annotated[dict[str, Any], AfterValidator(_checked)] = Field(alias="schema", description="the JSON Schema")
+
+    def shape(self, default_name: str) -> Shape:
+        """The schema."""
+        return SchemaShape(
+            self.schema_, name=self.name or default_name, strict=self.strict, description=self.description
+        )
+
+
+class ModelBlock(_Block):
+    """Holds the reply to a pydantic class."""
+
+    type: Literal["pydantic"] = Field(description="a pydantic class")
+    model: str = Field(min_length=1, description="the class: package.module:Class, or with a dot before it")
+
+    def references(self, field: str) -> Iterable[Reference]:
+        """The class."""
+        yield Reference(role="object", name=self.model, field=f"{field}.model")
+
+    def shape(self, default_name: str) -> Shape:
+        """The class, imported."""
         try:
             found = Reference(role="object", name=self.model, field="model").load()
         except (ImportError, AttributeError) as error:
@@ -81,3 +100,23 @@ class ResponseSchema(BaseModel):
         if not (isinstance(found, type) and issubclass(found, BaseModel)):
             raise ConfigurationError(f"response_schema.model: '{self.model}' is not a pydantic model class")
         return ModelShape(found, name=self.name, strict=self.strict, description=self.description)
+
+
+def _type_of(block: Any) -> str:
+    """Which of the blocks is meant, so that what is wrong with it is told in its terms."""
+    if not isinstance(block, dict):
+        return getattr(block, "type", "json_object")
+    if block.get("type") in ("json_schema", "pydantic"):
+        return str(block["type"])
+    if "type" not in block:
+        return "json_schema" if "schema" in block else "pydantic" if "model" in block else "json_object"
+    return "json_object"
+
+
+ResponseSchema = Annotated[
+    Annotated[ObjectBlock, Tag("json_object")]
+    | Annotated[SchemaBlock, Tag("json_schema")]
+    | Annotated[ModelBlock, Tag("pydantic")],
+    Discriminator(_type_of),
+]
+"""The block; its ``type`` says which."""

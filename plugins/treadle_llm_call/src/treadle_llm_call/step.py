@@ -23,7 +23,7 @@ from treadle import (
     Template,
     UserMessage,
 )
-from treadle_llm_call.response_schema import ResponseSchema
+from treadle_llm_call.response_schema import ModelBlock, ResponseSchema
 from treadle_llm_call.thinking import Thinking
 from treadle_llm_call.tool_use import NamedChoice, ToolDeclaration, loop_tools, tool_choice
 from treadle_loop.loop import LoopSettings, Outcome
@@ -140,7 +140,7 @@ class LlmCall(Step):
         system_prompt = self.system_prompt.source if self.system_prompt else None
         schema = self.response_schema
         # A class is not imported for this: that it must be importable is checked by what the step refers to.
-        shape = schema.shape(self.id) if schema is not None and schema.model is None else None
+        shape = schema.shape(self.id) if schema is not None and not isinstance(schema, ModelBlock) else None
         request = self._request(config, self.prompt.source, system_prompt, shape)
         yield request
 

@@ -16,7 +16,6 @@ from treadle import (
     TreadleError,
 )
 from treadle_loop.arguments import ArgumentCheck, canonical
-from treadle_loop.drivers import drive
 from treadle_loop.loop import LoopSettings, Outcome, converse
 from treadle_loop.tools import LoopTool, failure, result_of
 
@@ -41,6 +40,8 @@ async def take_turn(ctx: StepContext, request: ModelRequest, settings: LoopSetti
 
     Whatever a tool raises goes back to the model as the call's result. What a model call raises is raised here.
     """
+    from treadle_loop.drivers import drive  # which brings trio: checking a document needs none
+
     return await drive(converse(request, settings), complete=ctx.complete, run_tool=StepTools(ctx).run)
 
 
