@@ -15,6 +15,7 @@ import trio
 from treadle._engine.children import ParentStep
 from treadle._engine.done_calls import DoneCalls
 from treadle._engine.gateway import CallSite
+from treadle._engine.sending import RequestCleaner, clean
 from treadle._engine.state import StateView, check_value
 from treadle._language import MISSING, ArgumentTree, Expression, Template, look_up
 from treadle.contracts.events import TextEmitted, ToolCallFinished, ToolCallStarted
@@ -79,6 +80,7 @@ class RunningStep(StepContext):
         """What paused children wait for."""
         self._tool_calls = itertools.count(1)
         self._model_calls = itertools.count(1)
+        self._cleaner: RequestCleaner | None = None
 
     @property
     def state(self) -> Mapping[str, Any]:
@@ -108,7 +110,9 @@ class RunningStep(StepContext):
 
     def exchange(self, request: ModelRequest) -> Exchange:
         """Call a model."""
-        return self._run.gateway.exchange(request, self._site())
+        if self._cleaner is None:
+            self._cleaner = RequestCleaner()
+        return self._run.gateway.exchange(self._cleaner.clean(request), self._site())
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         """Call a model and wait for the whole response."""
@@ -124,7 +128,7 @@ class RunningStep(StepContext):
 
     async def embed(self, request: EmbedRequest) -> EmbedResponse:
         """Turn texts into vectors."""
-        return await self._run.gateway.embed(request, self._site())
+        return await self._run.gateway.embed(clean(request), self._site())
 
     def tool(self, name: str) -> Tool:
         """A registered tool."""

@@ -21,6 +21,7 @@ from treadle._engine.graph import Graph
 from treadle._engine.meter import Meter
 from treadle._engine.observers import Hub
 from treadle._engine.resources import Resource
+from treadle._engine.sending import clean
 from treadle._engine.settling import Settling, Skipped
 from treadle._engine.slots import Slot, Slots
 from treadle._engine.state import EVERYTHING, RunState, StateView, check_value
@@ -428,7 +429,7 @@ class Run:
         return StepResult(
             step_id=step_id,
             status=status,
-            output=outcome.shown if outcome else None,
+            output=clean(outcome.shown) if outcome else None,
             error=failure.message if failure else self._cancel_reason if status is StepStatus.CANCELLED else None,
             error_classification=failure.classification if failure else None,
             duration_ms=(trio.current_time() - progress.started) * 1000,

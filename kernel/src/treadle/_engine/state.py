@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
+from treadle._engine.sending import clean, clean_text
 from treadle._language import MISSING, StatePath, assign, look_up
 from treadle._language.values import declared_fields
 from treadle.errors import StateError
@@ -69,12 +70,12 @@ def _check(value: Any, place: str) -> None:
 
 
 def _copied(value: Any) -> Any:
-    """The mappings and lists of a checked value anew; a pydantic instance is its owner's."""
+    """A checked value with its mappings and lists anew and clean text; a pydantic instance is its owner's."""
     if isinstance(value, Mapping):
-        return {key: _copied(item) for key, item in value.items()}
+        return {clean_text(key): _copied(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_copied(item) for item in value]
-    return value
+    return clean_text(value) if isinstance(value, str) else value
 
 
 _DROPPED: Any = object()
@@ -189,6 +190,7 @@ class RunState:
         for path, leaf in writes:
             if type(leaf) not in _SCALARS:
                 check_value(leaf, f"state.{path}")
+            leaf = clean(leaf)
             root, value = path.root, leaf
             if len(path.parts) > 1:
                 value = assign(values[root] if root in values else self.read(root, sees), path, leaf)

@@ -1,0 +1,83 @@
+"""Text that can be sent and written: without halves of surrogate pairs, which UTF-8 cannot hold.
+
+They come from models and files that write an emoji as two escapes and cut one off. Two halves side by side are joined,
+as JSON means them (RFC 8259, section 7); one alone becomes U+FFFD, the replacement character.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+from treadle.messages import Message, ModelRequest
+
+__all__ = ["RequestCleaner", "clean", "clean_text"]
+
+T = TypeVar("T")
+
+
+def clean_text(text: str) -> str:
+    """The text as it can be encoded; the same object where it can be."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def clean(value: T) -> T:
+    """The value with every text in it clean, keys included; the same object where it was."""
+    made: Any = _clean(value)
+    return made  # type: ignore[no-any-return]  # of the type it had
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, Mapping):
+        pairs = {clean_text(key) if isinstance(key, str) else key: _clean(item) for key, item in value.items()}
+        same = pairs.keys() == value.keys() and all(pairs[key] is item for key, item in value.items())
+        return value if same else pairs
+    if isinstance(value, list | tuple):
+        items = [_clean(item) for item in value]
+        if all(mine is theirs for mine, theirs in zip(items, value, strict=True)):
+            return value
+        return tuple(items) if isinstance(value, tuple) else items
+    if is_dataclass(value) and not isinstance(value, type):
+        changed = {
+            each.name: made
+            for each in fields(value)
+            if each.init and (made := _clean(old := getattr(value, each.name))) is not old
+        }
+        return replace(value, **changed) if changed else value
+    return value
+
+
+class RequestCleaner:
+    """Cleans the requests of one step. A conversation that grows is looked at once, message by message."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Message, Message]] = {}
+
+    def clean(self, request: ModelRequest) -> ModelRequest:
+        """The request as it can be sent."""
+        known = self._known
+        messages = []
+        for message in request.messages:
+            seen = known.get(id(message))
+            if seen is None:
+                seen = known[id(message)] = (message, clean(message))  # the first is kept so that its id stays its own
+            messages.append(seen[1])
+        others = {
+            name: made
+            for name in ("tools", "hosted_tools", "output", "stop_sequences")
+            if (old := getattr(request, name)) and (made := clean(old)) is not old
+        }
+        if others or any(mine is not theirs for mine, theirs in zip(messages, request.messages, strict=True)):
+            return replace(request, messages=tuple(messages), **others)
+        return request
