@@ -142,7 +142,7 @@ async def test_a_transient_failure_is_tried_again(autojump_clock: Any) -> None:
 @pytest.mark.parametrize(
     ("step", "message"),
     [
-        ({"prompt": None}, "steps.ask.prompt: must be text, not empty"),
+        ({"prompt": None}, "the field 'prompt' is missing"),
         ({"prompt": "Hi {state.who"}, "steps.ask.prompt"),
         ({"max_tokens": 0}, "steps.ask.max_tokens: must be at least 1, not 0"),
         ({"modle": "m"}, "steps.ask.modle: unknown field; did you mean 'model'?"),

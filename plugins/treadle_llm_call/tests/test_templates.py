@@ -8,6 +8,7 @@ import pytest
 
 import treadle_llm_call.plugin
 from treadle import SystemMessage
+from treadle._engine.sending import clean_text
 from treadle.testing import offering, run_workflow, scripted
 
 REPOSITORY = Path(__file__).parents[3]
@@ -35,7 +36,7 @@ async def rendered(field: str, sources: list[str], **config: Any) -> dict[str, t
 async def test_every_row_comes_out_as_the_table_says(field: str) -> None:
     rows = TABLE["RENDERED"]
     found = await rendered(field, [source for source, _ in rows])
-    assert found == {f"s{n}": (text, None) for n, (_, text) in enumerate(rows)}
+    assert found == {f"s{n}": (clean_text(text), None) for n, (_, text) in enumerate(rows)}
 
 
 @pytest.mark.parametrize("field", ["prompt", "system_prompt"])

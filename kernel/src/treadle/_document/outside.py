@@ -36,18 +36,24 @@ def check_references(step: Step, place: Path, host: Host, report: Reporter) -> N
     for role in step.needs:
         if role == "provider":
             continue  # any provider will do, and the config says which
-        try:
-            host.sole(role, f"step type '{step.type}'")
-        except TreadleError as error:
-            report.add((*place, "type"), "not-installed", error.message, hint=error.hint)
+        _check_served(role, f"step type '{step.type}'", (*place, "type"), host, report)
     for reference in step.references():
         path = (*place, *dotted_path(reference.field))
         if reference.role == "file":
             _check_file(reference, path, report)
         elif reference.role == "object":
             _check_object(reference, path, report)
+        elif not reference.name:
+            _check_served(reference.role, f"step type '{step.type}'", path, host, report)
         else:
             _check_installed(reference.role, reference.name, path, host, report)
+
+
+def _check_served(role: Role, needed_by: str, path: Path, host: Host, report: Reporter) -> None:
+    try:
+        host.sole(role, needed_by)
+    except TreadleError as error:
+        report.add(path, "not-installed", error.message, hint=error.hint)
 
 
 def _check_installed(role: Role, name: str, path: Path, host: Host, report: Reporter) -> None:

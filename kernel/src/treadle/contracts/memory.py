@@ -75,9 +75,19 @@ class Memory(Protocol):
         system_prompt: str | None,
         turn: Message | None,
         speaker: str | None,
+        model: str,
         settings: Mapping[str, Any],
     ) -> Conversation:
-        """The conversation under ``key`` with the new turn added, trimmed, ready to be sent."""
+        """The conversation under ``key`` with the new turn added, trimmed, ready to be sent.
+
+        :param key: a state path, dotted, without ``state.``; the step sees what is there in ``ctx.state``.
+        :param system_prompt: of the step; the conversation's own wins where it has one, except with a speaker.
+        :param turn: what the user says now; None where the conversation ends with the user's or a tool's turn.
+        :param speaker: who will answer, where several do. The system prompt is then for this turn and is not kept.
+        :param model: which will answer: for counting, and for what a trim policy asks.
+        :param settings: ``token_budget`` and ``trim_policy`` for this turn, over the conversation's own.
+        :raises StateError: what is kept there is no conversation, or has no room for the turn.
+        """
         ...
 
     def commit(self, ctx: StepContext, conversation: Conversation, reply: Message) -> Mapping[str, Any]:

@@ -34,7 +34,7 @@ class StepDetails(TypedDict, total=False):
 
     finish_reason: str | None
     attachment_count: int
-    prompt_metadata: Mapping[str, Any]
+    prompt_metadata: Mapping[str, Any] | None
     reasoning_content: str | None
 
 
@@ -89,11 +89,12 @@ class Reference:
 
     :param role: what it is to serve as, e.g. ``tool``; or ``file``, a path that must exist; or ``object``, a dotted
         path (``package.module:Class``) that must be importable.
+    :param name: empty where whichever serves the role will do, as a conversation needs some memory.
     :param field: the step's field that names it, dotted (``tools.0.name``).
     """
 
     role: Role | Literal["file", "object"]
-    name: str
+    name: str = ""
     field: str
 
     def load(self) -> Any:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Literal
+from dataclasses import replace
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticKnownError
 
 from treadle import (
     Message,
@@ -15,6 +17,7 @@ from treadle import (
     OutputError,
     Reference,
     RunConfig,
+    StatePath,
     Step,
     StepContext,
     StepDetails,
@@ -27,6 +30,7 @@ from treadle_llm_call.response_schema import ModelBlock, ResponseSchema
 from treadle_llm_call.thinking import Thinking
 from treadle_llm_call.tool_use import NamedChoice, ToolDeclaration, loop_tools, tool_choice
 from treadle_loop.loop import LoopSettings, Outcome
+from treadle_loop.opening import open_turn
 from treadle_loop.shapes import Shape
 from treadle_loop.turn import take_turn
 
@@ -42,8 +46,20 @@ class LlmCall(Step):
     """
 
     needs = ("provider",)
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [
+                {"required": [name], "properties": {name: {"type": "string"}}} for name in ("prompt", "conversation")
+            ]
+        }
+    )
 
-    prompt: Template = Field(description="the user turn")
+    conversation: StatePath | None = Field(default=None, description="state path of the conversation to go on with")
+    prompt: Template | None = Field(
+        default=None,
+        validate_default=True,
+        description="the user turn; optional only where a conversation ends with one",
+    )
     system_prompt: Template | None = Field(default=None, description="the system message")
     model: str | None = Field(default=None, min_length=1, description="the model; config.model without it")
     temperature: float | None = Field(default=None, description="sent as given; the provider's own without it")
@@ -61,6 +77,16 @@ class LlmCall(Step):
         default=_ITERATIONS, ge=1, description="most model calls of the step, the one that answers included"
     )
     response_schema: ResponseSchema | None = Field(default=None, description="the JSON shape of the reply")
+    speaker: str | None = Field(
+        default=None, pattern=r"^[A-Za-z0-9_-]{1,64}$", description="who answers, where several share a conversation"
+    )
+
+    @field_validator("prompt", mode="before")
+    @classmethod
+    def _is_there(cls, prompt: object, info: ValidationInfo) -> object:
+        if prompt is None and info.data.get("conversation") is None:
+            raise PydanticKnownError("missing")
+        return prompt
 
     @model_validator(mode="after")
     def _fits_together(self) -> LlmCall:
@@ -74,6 +100,8 @@ class LlmCall(Step):
         choice = self.tool_choice
         if isinstance(choice, NamedChoice) and choice.name not in names:
             raise ValueError(f"tool_choice: the step has no tool '{choice.name}'")
+        if self.speaker is not None and self.conversation is None:
+            raise ValueError("speaker names a voice in a conversation, and the step has none")
         if choice == "required" and not names:
             raise ValueError("tool_choice: required needs tools")
         return self
@@ -85,7 +113,7 @@ class LlmCall(Step):
         :raises ProviderError: a call failed.
         :raises OutputError: no reply had the shape asked for.
         """
-        prompt = ctx.render(self.prompt)
+        prompt = None if self.prompt is None else ctx.render(self.prompt)
         system_prompt = None if self.system_prompt is None else ctx.render(self.system_prompt)
         shape = None if self.response_schema is None else self.response_schema.shape(self.id)
         tools = loop_tools(ctx, self.tools)
@@ -94,9 +122,18 @@ class LlmCall(Step):
             tools=tools,
             accept=None if shape is None else lambda response: shape.read(response.text),
         )
-        request = self._request(ctx.config, prompt, system_prompt, shape)
-        outcome = await take_turn(ctx, request, settings)
-        return self._outcome(ctx, outcome, prompt)
+        request = self._request(ctx.config, shape)
+        opening = await open_turn(
+            ctx,
+            prompt=prompt,
+            system_prompt=system_prompt,
+            model=request.model,
+            conversation=self.conversation,
+            speaker=self.speaker,
+        )
+        outcome = await take_turn(ctx, replace(request, messages=opening.messages), settings)
+        made = self._outcome(ctx, outcome, prompt)
+        return replace(made, writes=opening.writes(ctx, outcome.text, speaker=self.speaker))
 
     def _max_calls(self, config: RunConfig) -> int:
         """With tools what the step says; with a shape one call and the re-asks that ``retry.max_retries`` allows."""
@@ -105,7 +142,7 @@ class LlmCall(Step):
         retries = self.retry.max_retries
         return 1 + (config.max_retries if retries is None else retries)
 
-    def _outcome(self, ctx: StepContext, outcome: Outcome, prompt: str) -> StepOutcome:
+    def _outcome(self, ctx: StepContext, outcome: Outcome, prompt: str | None) -> StepOutcome:
         response = outcome.response
         assert response is not None, "a loop without a deadline or a ceiling has a reply"
         if self.response_schema is not None and outcome.complaint is not None:
@@ -116,20 +153,31 @@ class LlmCall(Step):
         details = StepDetails(
             finish_reason=reason,
             reasoning_content=outcome.reasoning or None,
-            prompt_metadata={
-                "hash": hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest(),
-                "length_chars": len(prompt),
-                "template_id": f"{self.id}.prompt",
-                "template_vars": [reference.text for reference in self.prompt.references],
-                "finish_reason": reason,
-            },
+            prompt_metadata=self._about_prompt(prompt, reason),
         )
         if self.response_schema is None:
             return StepOutcome(value=outcome.text, details=details)
         return StepOutcome(value=outcome.value, raw=outcome.text, details=details)
 
+    def _about_prompt(self, prompt: str | None, finish_reason: str | None) -> dict[str, Any] | None:
+        if prompt is None or self.prompt is None:
+            return None
+        return {
+            "hash": hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest(),
+            "length_chars": len(prompt),
+            "template_id": f"{self.id}.prompt",
+            "template_vars": [reference.text for reference in self.prompt.references],
+            "finish_reason": finish_reason,
+        }
+
+    def writes(self) -> Iterable[StatePath]:
+        """The output and the conversation."""
+        return (path for path in (self.output, self.conversation) if path is not None)
+
     def references(self) -> Iterable[Reference]:
-        """The tools and the class that it names."""
+        """The tools and the class that it names, and what keeps its conversation."""
+        if self.conversation is not None:
+            yield Reference(role="memory", field="conversation")
         for index, each in enumerate(self.tools):
             yield Reference(role="tool", name=each.name, field=f"tools.{index}.name")
         if self.response_schema is not None:
@@ -141,17 +189,16 @@ class LlmCall(Step):
         schema = self.response_schema
         # A class is not imported for this: that it must be importable is checked by what the step refers to.
         shape = schema.shape(self.id) if schema is not None and not isinstance(schema, ModelBlock) else None
-        request = self._request(config, self.prompt.source, system_prompt, shape)
-        yield request
-
-    def _request(self, config: RunConfig, prompt: str, system_prompt: str | None, shape: Shape | None) -> ModelRequest:
-        messages: tuple[Message, ...] = (UserMessage.of(prompt),)
+        messages: tuple[Message, ...] = (UserMessage.of(self.prompt.source if self.prompt else ""),)
         if system_prompt is not None:
             messages = (SystemMessage(text=system_prompt), *messages)
+        yield replace(self._request(config, shape), messages=messages)
+
+    def _request(self, config: RunConfig, shape: Shape | None) -> ModelRequest:
         return ModelRequest(
             key=self.id,
             model=self.model or config.model or "",
-            messages=messages,
+            messages=(),
             tools=tuple(each.spec() for each in self.tools),
             tool_choice=tool_choice(self.tool_choice) if self.tools else "auto",
             temperature=self.temperature,
