@@ -49,7 +49,8 @@ class LlmCall(Step):
     model_config = ConfigDict(
         json_schema_extra={
             "anyOf": [
-                {"required": [name], "properties": {name: {"type": "string"}}} for name in ("prompt", "conversation")
+                {"required": [name], "properties": {name: {"not": {"type": "null"}}}}
+                for name in ("prompt", "conversation")
             ]
         }
     )

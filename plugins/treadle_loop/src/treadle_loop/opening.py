@@ -58,13 +58,13 @@ async def open_turn(
     """
     turn = None if prompt is None else UserMessage.of(prompt)
     if conversation is None:
-        asked: tuple[Message, ...] = (SystemMessage(text=system_prompt),) if system_prompt else ()
+        asked: tuple[Message, ...] = () if system_prompt is None else (SystemMessage(text=system_prompt),)
         return Opening(messages=(*asked, *_with_media(() if turn is None else (turn,), media)))
     memory: Memory = ctx.role("memory")
     begun = await memory.begin(
         ctx,
         key=str(conversation),
-        system_prompt=system_prompt or None,
+        system_prompt=system_prompt,
         turn=turn,
         speaker=speaker,
         model=model,
