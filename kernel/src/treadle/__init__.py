@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "treadle._document": "Workflow",
+    "treadle._document": "Workflow read_document",
     "treadle._document.schema": "settings_schema workflow_schema",
     "treadle._engine": "RunStream Session",
     "treadle._engine.logging": "LogObserver",
@@ -22,6 +22,7 @@ _HOMES = {
     """,
     "treadle.builder": "WorkflowBuilder workflow",
     "treadle.contracts.config": "RetrySettings RunConfig",
+    "treadle.contracts.documents": "DocumentCheck LoadedDocument",
     "treadle.contracts.events": "Observer RunEvent",
     "treadle.contracts.journal": "Journal JournalEntry",
     "treadle.contracts.memory": "Conversation Memory TokenCounter TrimPolicy Trimmed",

@@ -1,6 +1,9 @@
 """What type checkers see of the package; `__init__.py` loads each name when it is touched."""
 
 from treadle._document import Workflow as Workflow
+from treadle._document import (
+    read_document as read_document,
+)
 from treadle._document.schema import settings_schema as settings_schema
 from treadle._document.schema import workflow_schema as workflow_schema
 from treadle._engine import RunStream as RunStream
@@ -41,6 +44,12 @@ from treadle.builder import WorkflowBuilder as WorkflowBuilder
 from treadle.builder import workflow as workflow
 from treadle.contracts.config import RetrySettings as RetrySettings
 from treadle.contracts.config import RunConfig as RunConfig
+from treadle.contracts.documents import (
+    DocumentCheck as DocumentCheck,
+)
+from treadle.contracts.documents import (
+    LoadedDocument as LoadedDocument,
+)
 from treadle.contracts.events import Observer as Observer
 from treadle.contracts.events import RunEvent as RunEvent
 from treadle.contracts.journal import Journal as Journal

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from treadle._document.linked import Linked, StepCheck
 from treadle._document.outside import check_references
 from treadle._document.problems import Path, Reporter, dotted_path
 from treadle.errors import TreadleError
@@ -83,7 +84,7 @@ def check_dependencies(ids: Mapping[int, str], depends_on: Mapping[int, Sequence
         report.add(("steps", place_of[cycle[0]], "depends_on"), "cycle", message)
 
 
-def check_steps(steps: Mapping[int, Step], ids: Mapping[int, str], host: Host, report: Reporter) -> None:
+def check_steps(steps: Mapping[int, Step], ids: Mapping[int, str], linked: Linked, report: Reporter) -> None:
     """What steps say of their targets and of what must be installed.
 
     ``steps`` are those that are well-formed, by their place in the document; ``ids`` also has those of the
@@ -94,7 +95,8 @@ def check_steps(steps: Mapping[int, Step], ids: Mapping[int, str], host: Host, r
     for index, step in steps.items():
         place: Path = ("steps", index)
         _check_targets(step, place, known, by_id, report)
-        check_references(step, place, host, report)
+        check_references(step, place, linked.host, report)
+        step.check_document(StepCheck(linked, place, f"step type '{step.type}'"))
 
 
 def _unknown_step(name: str, asked_by: str | None, known: set[str], path: Path, report: Reporter) -> None:

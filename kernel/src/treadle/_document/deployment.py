@@ -13,11 +13,11 @@ from pydantic import ValidationError
 
 from treadle._document.checking import find_cycles
 from treadle._document.envelope import config_model
-from treadle._document.loading import missing_config_field, unreadable
+from treadle._document.loading import missing_config_field
 from treadle._document.mending import mended
 from treadle._document.problems import Path, Reporter, shown
 from treadle._document.provider_settings import check_provider_settings
-from treadle._document.reading import decode, read
+from treadle._document.reading import decode, read, unreadable
 from treadle._plugins import Host
 from treadle._settings.finding import SETTINGS_VARIABLE
 from treadle.contracts.offers import Role

@@ -20,21 +20,21 @@ from treadle._document.checking import (
 from treadle._document.copying import copied
 from treadle._document.dataflow import Knowledge, check_dataflow
 from treadle._document.envelope import Envelope, config_model, sandbox_block
+from treadle._document.linked import Linked
 from treadle._document.mending import mended
 from treadle._document.outside import check_requests
 from treadle._document.problems import Reporter, shown
 from treadle._document.provider_settings import problems_of_used_provider
-from treadle._document.reading import decode, read
+from treadle._document.reading import decode, read, unreadable
 from treadle._document.workflow import Workflow
-from treadle._suggest import similar_file
 from treadle.contracts.config import RunConfig
 from treadle.contracts.step import Step
-from treadle.errors import DocumentError, PluginError, Problem, TreadleError
+from treadle.errors import DocumentError, PluginError, TreadleError
 
 if TYPE_CHECKING:
     from treadle._plugins import Host
 
-__all__ = ["build_workflow", "load_workflow", "missing_config_field", "parse_workflow", "unreadable"]
+__all__ = ["build_workflow", "load_workflow", "missing_config_field", "parse_workflow"]
 
 
 class _AnyStep(Step):
@@ -103,23 +103,6 @@ def build_workflow(
     return _check(own, report, host=host, source=None, overrides=config)
 
 
-def unreadable(file: str, error: OSError | ValueError) -> Problem:
-    """That a file cannot be read, and which one may be meant."""
-    hint = None
-    if "\n" in file:
-        return Problem(
-            message="this is a text, not the name of a file", code="unreadable", hint="parse_workflow reads it"
-        )
-    if isinstance(error, FileNotFoundError):
-        match = similar_file(file)
-        hint = f"did you mean '{match}'?" if match else None
-    elif isinstance(error, IsADirectoryError):
-        hint = "name a file in it"
-    reason = str(getattr(error, "strerror", None) or error).lower()
-    message = "no such file" if isinstance(error, FileNotFoundError) else reason
-    return Problem(message=message, code="unreadable", file=file, hint=hint)
-
-
 def _check(
     data: Any,
     report: Reporter,
@@ -136,7 +119,8 @@ def _check(
     envelope = _check_envelope(data, report)
     provider = (overrides or {}).get("provider")
     config = _check_config(data.get("config"), host, report, provider_is_given=provider is not None)
-    read = _check_each_step(data.get("steps"), host, report)
+    linked = Linked(host, report)
+    read = _check_each_step(data.get("steps"), linked, report)
     steps = read.steps
     if config is not None and provider is None:
         check_default_provider(config, steps, host, report)
@@ -169,6 +153,7 @@ def _check(
         source=source,
         warnings=tuple(report.warnings),
         order=order,
+        documents=linked.values,
     ).with_config(**(overrides or {}))
 
 
@@ -248,7 +233,7 @@ class _Steps:
     ids: list[str] = field(default_factory=list)
 
 
-def _check_each_step(block: Any, host: Host, report: Reporter) -> _Steps:
+def _check_each_step(block: Any, linked: Linked, report: Reporter) -> _Steps:
     read = _Steps()
     steps = read.steps
     ids: dict[int, str] = {}
@@ -262,7 +247,7 @@ def _check_each_step(block: Any, host: Host, report: Reporter) -> _Steps:
         waits_for = data.get("depends_on")
         if isinstance(waits_for, list) and all(isinstance(each, str) for each in waits_for):
             depends_on[index] = waits_for
-        model = _step_type(data, index, host, report)
+        model = _step_type(data, index, linked.host, report)
         step: Step | None = None
         try:
             step = model.model_validate(data)
@@ -282,7 +267,8 @@ def _check_each_step(block: Any, host: Host, report: Reporter) -> _Steps:
     read.ids += ids.values()
     check_duplicate_ids(ids, report)
     check_dependencies(ids, depends_on, report)
-    check_steps(steps, ids, host, report)
+    check_steps(steps, ids, linked, report)
+    linked.everything_found()
     return read
 
 

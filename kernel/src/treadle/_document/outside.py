@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from treadle.contracts.provider import Provider
     from treadle.contracts.step import Reference, Step
 
-__all__ = ["check_references", "check_requests"]
+__all__ = ["check_reference", "check_references", "check_requests"]
 
 _SHOWN = 200
 
@@ -39,14 +39,19 @@ def check_references(step: Step, place: Path, host: Host, report: Reporter) -> N
         _check_served(role, f"step type '{step.type}'", (*place, "type"), host, report)
     for reference in step.references():
         path = (*place, *dotted_path(reference.field))
-        if reference.role == "file":
-            _check_file(reference, path, report)
-        elif reference.role == "object":
-            _check_object(reference, path, report)
-        elif not reference.name:
-            _check_served(reference.role, f"step type '{step.type}'", path, host, report)
-        else:
-            _check_installed(reference.role, reference.name, path, host, report)
+        check_reference(reference, path, f"step type '{step.type}'", host, report)
+
+
+def check_reference(reference: Reference, path: Path, needed_by: str, host: Host, report: Reporter) -> None:
+    """What is referred to must be there."""
+    if reference.role == "file":
+        _check_file(reference, path, report)
+    elif reference.role == "object":
+        _check_object(reference, path, report)
+    elif not reference.name:
+        _check_served(reference.role, needed_by, path, host, report)
+    else:
+        _check_installed(reference.role, reference.name, path, host, report)
 
 
 def _check_served(role: Role, needed_by: str, path: Path, host: Host, report: Reporter) -> None:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from treadle._suggest import similar_file
 from treadle.errors import DocumentError, Problem
 
 __all__ = ["LINE_BREAK", "MAX_BYTES", "MAX_DEPTH", "Marks", "Span", "decode", "read"]
@@ -397,3 +398,20 @@ def _resolve(text: str) -> Any:
             return float(text)
         return text
     return _WORDS.get(text, text)
+
+
+def unreadable(file: str, error: OSError | ValueError) -> Problem:
+    """That a file cannot be read, and which one may be meant."""
+    hint = None
+    if "\n" in file:
+        return Problem(
+            message="this is a text, not the name of a file", code="unreadable", hint="parse_workflow reads it"
+        )
+    if isinstance(error, FileNotFoundError):
+        match = similar_file(file)
+        hint = f"did you mean '{match}'?" if match else None
+    elif isinstance(error, IsADirectoryError):
+        hint = "name a file in it"
+    reason = str(getattr(error, "strerror", None) or error).lower()
+    message = "no such file" if isinstance(error, FileNotFoundError) else reason
+    return Problem(message=message, code="unreadable", file=file, hint=hint)

@@ -16,6 +16,8 @@ from treadle.contracts.step import Step
 from treadle.errors import ConfigurationError, PluginError, Problem
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from treadle._plugins import Host
 
 __all__ = ["Workflow"]
@@ -34,6 +36,7 @@ class Workflow:
     :param warnings: what may not work.
     :param order: order-only edges, each from the id of the earlier step to that of the later one: the later one starts
         once the other has settled, whatever became of it, and sees what it wrote.
+    :param documents: files that steps name, as they were read, by path and model.
     """
 
     name: str
@@ -48,6 +51,7 @@ class Workflow:
     source: str | None = None
     warnings: tuple[Problem, ...] = ()
     order: tuple[tuple[str, str], ...] = ()
+    documents: Mapping[tuple[str, type[BaseModel]], BaseModel] = field(default_factory=dict, repr=False)
 
     @cached_property
     def digest(self) -> str:

@@ -11,7 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 import trio
+from pydantic import BaseModel
 
+from treadle._document import read_document
 from treadle._engine.children import ParentStep
 from treadle._engine.done_calls import DoneCalls
 from treadle._engine.gateway import CallSite
@@ -42,6 +44,7 @@ _KEY = re.compile(r"[\w.-]*")
 _THREADS = trio.CapacityLimiter(float("inf"))
 """trio's own limiter would count threads that were left behind, for ever; the run counts the others."""
 R = TypeVar("R")
+ModelT = TypeVar("ModelT", bound=BaseModel)
 Ts = TypeVarTuple("Ts")
 
 
@@ -133,6 +136,11 @@ class RunningStep(StepContext):
     def tool(self, name: str) -> Tool:
         """A registered tool."""
         return self._run.session.tool(name)
+
+    def document(self, path: str, model: type[ModelT]) -> ModelT:
+        """A file that the step names."""
+        known = self._run.workflow.documents.get((path, model))
+        return known if isinstance(known, model) else read_document(path, model)
 
     def done_calls(self, name: str) -> Sequence[DoneCall]:
         """What earlier attempts did with a ``once`` tool and this one has not repeated."""

@@ -22,6 +22,7 @@ from treadle.messages import EmbedRequest, EmbedResponse, ModelRequest, ModelRes
 if TYPE_CHECKING:
     from treadle import Workflow
     from treadle.contracts.config import RunConfig
+    from treadle.contracts.documents import DocumentCheck
     from treadle.contracts.provider import Exchange
     from treadle.contracts.results import Pending, RunResult
     from treadle.contracts.tool import Tool
@@ -49,6 +50,7 @@ class DoneCall:
 
 _SAME: Any = object()
 R = TypeVar("R")
+ModelT = TypeVar("ModelT", bound=BaseModel)
 Ts = TypeVarTuple("Ts")
 
 
@@ -189,6 +191,13 @@ class StepContext(ABC):
         """
         return ()
 
+    def document(self, path: str, model: type[ModelT]) -> ModelT:
+        """A file that the step names, as it was when the workflow was checked; see :meth:`Step.check_document`.
+
+        :raises DocumentError: it was not, and it is read now and has problems.
+        """
+        raise NotImplementedError  # not abstract: doubles of a context need no files
+
     async def run_child(
         self,
         workflow: Workflow | Mapping[str, Any] | str | os.PathLike[str],
@@ -293,6 +302,12 @@ class Step(BaseModel, ABC):
     def references(self) -> Iterable[Reference]:
         """What it names outside the document."""
         return ()
+
+    def check_document(self, check: DocumentCheck) -> None:
+        """Say what else is wrong: with documents that the step names, or with its fields as they stand together.
+
+        Called when the workflow is checked, on a step whose own fields are right.
+        """
 
     def model_requests(self, config: RunConfig) -> Iterable[ModelRequest]:
         """Requests such as the step will make, with templates as they stand for the texts.
