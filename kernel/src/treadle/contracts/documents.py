@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["DocumentCheck", "LoadedDocument"]
 
 ModelT = TypeVar("ModelT", bound="BaseModel")
+DocumentT_co = TypeVar("DocumentT_co", bound="BaseModel", covariant=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LoadedDocument(Generic[ModelT]):
+class LoadedDocument(Generic[DocumentT_co]):
     """A file read as a model. ``file`` is its name as it was given."""
 
-    value: ModelT
+    value: DocumentT_co
     file: str
 
 

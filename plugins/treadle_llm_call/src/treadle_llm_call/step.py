@@ -26,11 +26,11 @@ from treadle import (
     Template,
     UserMessage,
 )
-from treadle_llm_call.response_schema import ModelBlock, ResponseSchema
 from treadle_llm_call.thinking import Thinking
 from treadle_llm_call.tool_use import NamedChoice, ToolDeclaration, loop_tools, tool_choice
 from treadle_loop.loop import LoopSettings, Outcome
 from treadle_loop.opening import open_turn
+from treadle_loop.response_schema import ModelBlock, ResponseSchema
 from treadle_loop.shapes import Shape
 from treadle_loop.turn import take_turn
 

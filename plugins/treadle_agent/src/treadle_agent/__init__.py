@@ -1,0 +1,1 @@
+"""Agents: step ``agent``, agents as tools, and ``Agent`` for programs."""

@@ -1,0 +1,53 @@
+"""An agent and all agents below it, checked with the document that names it."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from treadle import DocumentCheck, LoadedDocument, Reference
+from treadle_agent.definition import AgentDefinition
+
+__all__ = ["check_agent"]
+
+_At = tuple[AgentDefinition, str, "LoadedDocument[BaseModel] | None", tuple[str, ...]]
+
+
+def check_agent(check: DocumentCheck, agent: str | AgentDefinition, *, field: str) -> None:
+    """Load an agent's file and those of the agents it uses as tools; look up their tools and classes.
+
+    Agents that use each other in a circle are an error, told with the way round. A file is looked at once. It takes no
+    recursion: there may be any number of agents below each other.
+    """
+    pending: list[_At] = []
+    seen: set[str] = set()
+
+    def enter(
+        named: str | AgentDefinition, at: str, of: LoadedDocument[BaseModel] | None, way: tuple[str, ...]
+    ) -> None:
+        if isinstance(named, AgentDefinition):
+            pending.append((named, f"{at}.", of, way))
+            return
+        if named in way:
+            circle = " -> ".join((*way[way.index(named) :], named))
+            check.note(f"agents use each other in a circle: {circle}", field=at, of=of, code="cycle")
+            return
+        if named in seen:
+            return
+        document = check.load(named, AgentDefinition, field=at, of=of)
+        if document is not None:
+            pending.append((document.value, "", document, (*way, named)))
+
+    enter(agent, field, None, ())
+    while pending:
+        definition, prefix, of, way = pending.pop()
+        for index, tool in definition.registered_tools:
+            is_name = isinstance(definition.tools[index], str)
+            place = f"{prefix}tools.{index}" if is_name else f"{prefix}tools.{index}.name"
+            check.refer(Reference(role="tool", name=tool.name, field=place), of=of)
+        if definition.output_schema is not None:
+            for reference in definition.output_schema.references(f"{prefix}output_schema"):
+                check.refer(reference, of=of)
+        if way:
+            seen.add(way[-1])
+        for index, other in definition.agent_tools:
+            enter(other.agent, f"{prefix}tools.{index}.agent", of, way)

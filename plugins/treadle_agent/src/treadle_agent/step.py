@@ -1,0 +1,141 @@
+"""The step that runs one turn of an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from treadle import (
+    DocumentCheck,
+    ModelRequest,
+    Reference,
+    RunConfig,
+    StatePath,
+    Step,
+    StepContext,
+    StepDetails,
+    StepOutcome,
+    SystemMessage,
+    Template,
+    UserMessage,
+)
+from treadle_agent.checking import check_agent
+from treadle_agent.definition import AgentDefinition
+from treadle_loop.loop import Outcome
+from treadle_loop.opening import open_turn
+
+__all__ = ["AgentStep"]
+
+_OWNED = frozenset(
+    {
+        "max_tokens",
+        "max_tool_iterations",
+        "model",
+        "response_schema",
+        "speaker",
+        "system_prompt",
+        "temperature",
+        "thinking",
+        "tool_choice",
+        "tools",
+    }
+)
+"""What the agent says, and not the step."""
+
+
+class AgentStep(Step):
+    """Run one turn of an agent. ``output`` receives the reply: its text, or with an ``output_schema`` its value."""
+
+    needs = ("provider",)
+
+    agent: str | AgentDefinition = Field(description="the agent's file, or its definition")
+    conversation: StatePath | None = Field(default=None, description="state path of the conversation to go on with")
+    prompt: Template = Field(description="the user turn")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _says_only_what_is_its_own(cls, given: Any) -> Any:
+        if isinstance(given, dict) and (owned := sorted(_OWNED & given.keys())):
+            names = ", ".join(owned)
+            raise ValueError(f"{names}: the agent's own to say, not the step's; set it in the agent's definition")
+        return given
+
+    async def run(self, ctx: StepContext) -> StepOutcome:
+        """Take the turn.
+
+        :raises StepError: the turn failed; whether trying again may help is the error's own word.
+        :raises ProviderError: a model call failed.
+        """
+        from treadle_agent.turn import AgentTurn  # which brings trio: checking a document needs none
+
+        definition = self._definition(ctx, self.agent)
+        turn = AgentTurn(
+            ctx=ctx,
+            definition=definition,
+            definitions=lambda path: ctx.document(path, AgentDefinition),
+            key=self.id,
+            model=ctx.config.model or "",
+            stream=ctx.config.stream,
+        )
+        system_prompt = turn.prepare()
+        prompt = ctx.render(self.prompt)
+        opening = await open_turn(
+            ctx,
+            prompt=prompt,
+            system_prompt=system_prompt,
+            model=definition.model or ctx.config.model or "",
+            conversation=self.conversation,
+            speaker=definition.name if self.conversation is not None else None,
+            settings=definition.memory.model_dump(exclude_none=True),
+        )
+        reply = await turn.take(opening)
+        if ctx.config.stream and turn.is_checked:
+            ctx.emit_text(reply.text)
+        details = StepDetails(
+            finish_reason=_finish_reason(reply.outcome),
+            reasoning_content=reply.outcome.reasoning or None,
+        )
+        writes = opening.writes(ctx, reply.text, speaker=definition.name)
+        return StepOutcome(value=reply.value, raw=reply.text, writes=writes, details=details)
+
+    def _definition(self, ctx: StepContext, named: str | AgentDefinition) -> AgentDefinition:
+        return named if isinstance(named, AgentDefinition) else ctx.document(named, AgentDefinition)
+
+    def check_document(self, check: DocumentCheck) -> None:
+        """Check the agent's file and those of the agents below it."""
+        check_agent(check, self.agent, field="agent")
+
+    def references(self) -> Iterable[Reference]:
+        """What keeps its conversation."""
+        if self.conversation is not None:
+            yield Reference(role="memory", field="conversation")
+
+    def writes(self) -> Iterable[StatePath]:
+        """The output and the conversation."""
+        return (path for path in (self.output, self.conversation) if path is not None)
+
+    def model_requests(self, config: RunConfig) -> Iterable[ModelRequest]:
+        """The first request of an agent that is defined here, with its templates as they stand."""
+        agent = self.agent
+        if not isinstance(agent, AgentDefinition):
+            return
+        request = ModelRequest(
+            key=self.id,
+            model=agent.model or config.model or "",
+            messages=(UserMessage.of(self.prompt.source),),
+            temperature=agent.temperature,
+            max_tokens=agent.max_tokens,
+        )
+        if agent.system_prompt is not None:
+            request = replace(request, messages=(SystemMessage(text=agent.system_prompt.source), *request.messages))
+        yield request
+
+
+def _finish_reason(outcome: Outcome) -> str | None:
+    """The provider's own word, or why the turn ended without an answer."""
+    if outcome.stop == "answer":
+        return None if outcome.response is None else outcome.response.finish_reason
+    return "max_iterations" if outcome.stop == "iterations" else outcome.stop

@@ -1,0 +1,367 @@
+"""One turn of an agent: a model call with the agent's settings, tools and agents below it, checked before it counts."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from typing import Any
+
+import trio
+
+from treadle import (
+    ModelRequest,
+    NotInstalledError,
+    OutputError,
+    StepContext,
+    StepError,
+    SystemMessage,
+    Template,
+    ToolCallPart,
+    ToolResultPart,
+    ToolSpec,
+    TreadleError,
+    UserMessage,
+)
+from treadle.contracts.results import json_value
+from treadle.nurseries import open_nursery
+from treadle_agent.definition import FINAL_TOOL, AgentDefinition, AgentTool
+from treadle_agent.spending import Spending
+from treadle_loop.arguments import ArgumentCheck
+from treadle_loop.drivers import drive
+from treadle_loop.loop import LoopSettings, Outcome, converse
+from treadle_loop.opening import Opening
+from treadle_loop.shapes import Shape
+from treadle_loop.tools import FinalTool, LoopTool, failure, result_of
+from treadle_loop.turn import StepTools, loop_tool
+
+__all__ = ["AgentReply", "AgentTurn", "Approve", "CannotStartError"]
+
+Approve = Callable[[ToolCallPart], Awaitable[bool]]
+"""Asks a person whether a call may run."""
+
+_MESSAGE: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"message": {"type": "string", "description": "what to ask or tell the agent"}},
+    "required": ["message"],
+    "additionalProperties": False,
+}
+
+
+class CannotStartError(StepError):
+    """A turn that cannot begin: a missing tool, a broken template, a schema that does not load."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentReply:
+    """What a turn came to.
+
+    :param value: the typed reply, or the text without an ``output_schema``.
+    :param text: what goes into the conversation: the text, or the typed reply as JSON.
+    """
+
+    value: Any
+    text: str
+    outcome: Outcome
+    spending: Spending
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentTurn:
+    """A turn about to be taken.
+
+    :param key: under which its model calls are recorded: the step's id, ``<step>::<tool>#<n>`` below.
+    :param definitions: gives the definition of an agent named by its file.
+    :param model: for an agent that names none.
+    :param names: bare names for the templates, besides the state.
+    :param stream: whether the text may be passed on as it is written.
+    :param above: what the turn that called this agent has spent.
+    """
+
+    ctx: StepContext
+    definition: AgentDefinition
+    definitions: Callable[[str], AgentDefinition]
+    key: str
+    model: str
+    names: Mapping[str, Any] = field(default_factory=dict)
+    stream: bool = False
+    above: Spending | None = None
+    approve: Approve | None = None
+    _shape: Shape | None = field(init=False, default=None)
+    _tools: dict[str, LoopTool] = field(init=False, default_factory=dict)
+    _numbers: dict[str, count[int]] = field(init=False, default_factory=dict)
+    _spending: Spending = field(init=False)
+    _registered: StepTools = field(init=False)
+
+    def prepare(self) -> str | None:
+        """Look up everything that the turn needs, of agents below it too, and render the system prompt.
+
+        :raises CannotStartError: something is not there. No model has been called then.
+        """
+        definition = self.definition
+        self._spending = Spending(definition.name, definition.constraints.max_cost_usd, self.ctx.warn, self.above)
+        self._registered = StepTools(self.ctx)
+        try:
+            self._require_tools()
+            if definition.output_schema is not None:
+                self._shape = definition.output_schema.shape(definition.name)
+                if definition.tools and self._shape.parameters.get("type", "object") != "object":
+                    raise CannotStartError(f"agent '{definition.name}': its output_schema must describe an object")
+            return self._rendered(definition.system_prompt)
+        except CannotStartError:
+            raise
+        except TreadleError as error:
+            raise CannotStartError(f"agent '{definition.name}': {error.message}", hint=error.hint) from error
+
+    async def take(self, opening: Opening) -> AgentReply:
+        """Ask the model until it has answered, and hold the answer to the agent's rules.
+
+        :raises StepError: permanent: a broken constraint, the cap, no valid typed reply. Transient: out of time.
+        """
+        definition = self.definition
+        most = definition.constraints.max_latency_ms
+        with trio.move_on_after(math.inf if most is None else most / 1000) as limit:
+            outcome = await drive(
+                converse(self._request(opening), self._settings()), complete=self._complete, run_tool=self._run_tool
+            )
+            return self._reply(outcome)
+        assert limit.cancelled_caught
+        raise StepError(
+            f"agent '{definition.name}': the turn took longer than constraints.max_latency_ms ({most:g} ms)",
+            transient=True,
+        )
+
+    # --- what is asked ---
+
+    def _request(self, opening: Opening) -> ModelRequest:
+        definition = self.definition
+        return ModelRequest(
+            key=self.key,
+            model=definition.model or self.model,
+            messages=opening.messages,
+            tool_choice="required" if self._is_final else "auto",
+            temperature=definition.temperature,
+            max_tokens=definition.max_tokens,
+            stream=self.stream and not self.is_checked,
+            output=None if self._shape is None or self._is_final else self._shape.output,
+        )
+
+    def _settings(self) -> LoopSettings:
+        policy, shape = self.definition.loop_policy, self._shape
+        final = accept = None
+        if shape is not None and self._is_final:
+            spec = ToolSpec(
+                name=FINAL_TOOL,
+                description=shape.output.description or "Give your reply by calling this tool, and only so.",
+                parameters=shape.parameters,
+            )
+            final = FinalTool(spec=spec, accept=shape.value_of)
+        elif shape is not None:
+            accept = lambda response: shape.read(response.text)  # noqa: E731  # one line, named by what it is for
+        return LoopSettings(
+            max_iterations=policy.max_iterations,
+            tools=self._tools,
+            tool_choice_after="required" if final is not None else "auto",
+            final=final,
+            accept=accept,
+            answer_at_cap=policy.on_max_iterations == "answer" and shape is None,
+            note_remaining=policy.note_remaining,
+            watch=self._spending.add,
+        )
+
+    @property
+    def _is_final(self) -> bool:
+        """Whether the reply is given by a tool: a shape and tools together."""
+        return self.definition.output_schema is not None and bool(self.definition.tools)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether nobody may see the text before it has passed."""
+        return self.definition.output_schema is not None or bool(self.definition.constraints.forbidden_patterns)
+
+    async def _complete(self, request: ModelRequest) -> Any:
+        self._spending.check(before_a_call=True)
+        return await self.ctx.complete(request)
+
+    # --- tools ---
+
+    def _require_tools(self) -> None:
+        """The agent's tools; and those of agents below must be there too, before anything is paid for."""
+        for _, tool in self.definition.registered_tools:
+            self._tools[tool.name] = loop_tool(
+                self._registered_tool(self.definition, tool.name), max_calls=tool.max_calls
+            )
+        for _, other in self.definition.agent_tools:
+            spec = ToolSpec(
+                name=other.name,
+                description=self._definition_of(other).description if other.description is None else other.description,
+                parameters=_MESSAGE,
+            )
+            self._tools[other.name] = LoopTool(
+                spec=spec, check=ArgumentCheck(other.name, _MESSAGE), max_calls=other.max_calls
+            )
+            self._numbers[other.name] = count(1)
+        # The model sees them in the order of the definition.
+        self._tools = {name: self._tools[name] for name in self.definition.tool_names}
+        if self.above is None:
+            self._require_below()
+
+    def _require_below(self) -> None:
+        pending = [self._definition_of(other) for _, other in self.definition.agent_tools]
+        seen = {id(self.definition)}
+        while pending:
+            definition = pending.pop()
+            if id(definition) in seen:
+                continue
+            seen.add(id(definition))
+            for _, tool in definition.registered_tools:
+                self._registered_tool(definition, tool.name)
+            pending += [self._definition_of(other) for _, other in definition.agent_tools]
+
+    def _registered_tool(self, definition: AgentDefinition, name: str) -> Any:
+        try:
+            return self.ctx.tool(name)
+        except NotInstalledError as error:
+            raise CannotStartError(
+                f"agent '{definition.name}': tool '{name}' is not registered; {error.message}", hint=error.hint
+            ) from error
+
+    def _definition_of(self, other: AgentTool) -> AgentDefinition:
+        return other.agent if isinstance(other.agent, AgentDefinition) else self.definitions(other.agent)
+
+    def _run_tool(self, call: ToolCallPart) -> Awaitable[ToolResultPart]:
+        """Begin a call; its number is taken now, in the order of the reply."""
+        running: Callable[[], Awaitable[ToolResultPart]]
+        other = next((each for _, each in self.definition.agent_tools if each.name == call.tool_name), None)
+        if other is not None:
+            running = partial(self._ask, other, call, next(self._numbers[other.name]))
+        elif call.tool_name in self.definition.approve:
+            running = partial(self._run_registered, call)
+        else:
+            return self._registered.run(call)
+        if call.tool_name in self.definition.approve:
+            return self._approved(call, running)
+        return running()
+
+    async def _run_registered(self, call: ToolCallPart) -> ToolResultPart:
+        return await self._registered.run(call)
+
+    async def _approved(self, call: ToolCallPart, running: Callable[[], Awaitable[ToolResultPart]]) -> ToolResultPart:
+        if self.approve is None:
+            return failure(call, f"'{call.tool_name}' needs a person's approval, and nobody can be asked here; not run")
+        if not await self.approve(call):
+            return failure(call, f"a person did not allow this call of '{call.tool_name}'; it was not run")
+        return await running()
+
+    async def _ask(self, other: AgentTool, call: ToolCallPart, number: int) -> ToolResultPart:
+        """A turn of another agent, in a task of its own: stacks would grow with the depth of agents."""
+        result: list[ToolResultPart] = []
+
+        async def ask() -> None:
+            result.append(await self._turn_of(other, call, number))
+
+        async with open_nursery() as nursery:
+            nursery.start_soon(ask)
+        return result[0]
+
+    async def _turn_of(self, other: AgentTool, call: ToolCallPart, number: int) -> ToolResultPart:
+        message = str((call.arguments or {})["message"])
+        turn = AgentTurn(
+            ctx=self.ctx,
+            definition=self._definition_of(other),
+            definitions=self.definitions,
+            key=f"{self.key}::{other.name}#{number}",
+            model=self.ctx.config.model or "",
+            names={"message": message},
+            above=self._spending,
+            approve=self.approve,
+        )
+        system_prompt = turn.prepare()
+        try:
+            reply = await turn.take(turn.fresh(message, system_prompt))
+        except TreadleError as error:
+            # What stops the whole step, whoever asked: it may do better when it is tried again, or cannot begin at all.
+            if error.transient or isinstance(error, CannotStartError):
+                raise
+            self._spending.check()
+            return failure(call, f"{error.message}; {error.hint}" if error.hint else error.message)
+        return result_of(call, reply.text)
+
+    def fresh(self, message: str, system_prompt: str | None) -> Opening:
+        """The beginning of a conversation of this turn alone."""
+
+        system = () if system_prompt is None else (SystemMessage(text=system_prompt),)
+        return Opening(messages=(*system, UserMessage.of(message)))
+
+    # --- the reply ---
+
+    def _reply(self, outcome: Outcome) -> AgentReply:
+        name, policy = self.definition.name, self.definition.loop_policy
+        value, text = outcome.value, outcome.text
+        if outcome.stop != "answer":
+            text = value = self._text_at_the_end(outcome)
+        elif self._shape is None:
+            value = text
+        elif self._is_final:
+            text = json.dumps(json_value(value), ensure_ascii=False)
+        if outcome.stop == "iterations" and policy.on_max_iterations == "warn_and_return":
+            self.ctx.warn(f"agent '{name}' reached {_calls(policy.max_iterations)} and gave its last text")
+        self._check_patterns(value)
+        self._spending.check()
+        return AgentReply(value=value, text=text, outcome=outcome, spending=self._spending)
+
+    def _text_at_the_end(self, outcome: Outcome) -> str:
+        """The text of a turn that ended without an answer, where the agent's rules let it count."""
+        name, policy = self.definition.name, self.definition.loop_policy
+        if outcome.stop == "refused":
+            raise StepError(f"agent '{name}': the model refused: {outcome.text.strip()[:200]}")
+        why = (
+            f"it went on calling '{outcome.detail}' with the same result"
+            if outcome.stop == "stalled"
+            else f"it has not answered within {_calls(policy.max_iterations)}"
+        )
+        if self._shape is not None:
+            complaint = outcome.complaint or f"'{FINAL_TOOL}' was not called"
+            raise OutputError(f"agent '{name}' gave no valid reply: {complaint} ({why})")
+        answered = outcome.stop == "iterations" and policy.on_max_iterations == "answer"
+        if policy.on_max_iterations == "error" or not (policy.on_max_iterations == "warn_and_return" or answered):
+            raise StepError(f"agent '{name}': {why}", hint="raise loop_policy.max_iterations, or set on_max_iterations")
+        if not outcome.text.strip():
+            raise StepError(f"agent '{name}': {why}, and its last reply has no text")
+        return outcome.text
+
+    def _check_patterns(self, value: Any) -> None:
+        patterns = self.definition.constraints.forbidden_patterns
+        if not patterns:
+            return
+        for text in _texts(json_value(value)):
+            for pattern in patterns:
+                if pattern.casefold() in text.casefold():
+                    raise StepError(
+                        f"agent '{self.definition.name}': the reply contains {pattern!r}, which is forbidden"
+                    )
+
+    def _rendered(self, template: Template | None) -> str | None:
+        return None if template is None else self.ctx.render(template, self.names)
+
+
+def _calls(most: int) -> str:
+    return "1 model call" if most == 1 else f"{most} model calls"
+
+
+def _texts(value: Any) -> list[str]:
+    """Every text in plain data."""
+    found: list[str] = []
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, str):
+            found.append(each)
+        elif isinstance(each, Mapping):
+            pending.extend(each.values())
+        elif isinstance(each, list | tuple):
+            pending.extend(each)
+    return found
