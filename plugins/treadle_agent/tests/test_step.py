@@ -437,3 +437,13 @@ async def test_the_file_is_used_as_it_was_when_the_workflow_was_checked(
         await session.run(workflow)
     assert provider.requests[0].messages[0].text == "first"  # type: ignore[union-attr]
     assert provider.requests[0].messages[1] == UserMessage.of("hi")
+
+
+async def test_a_price_that_nobody_knows_is_told() -> None:
+    provider = scripted("x")
+    provider.known_cost = lambda self, model: None  # type: ignore[assignment]
+    result = await run_workflow(document({**DESK, "constraints": {"max_cost_usd": 1}}), plugins=plugins(provider))
+    assert result.ok
+    assert [each.message for each in result.warnings] == [
+        "agent 'desk': nobody knows the price of 'scripted-1', so max_cost_usd does not count it"
+    ]
