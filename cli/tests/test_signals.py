@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,3 +106,26 @@ def test_a_program_started_to_ignore_ctrl_c_ignores_it(program: Any) -> None:
         out, _ = process.communicate(timeout=30)
     assert process.returncode == 143
     assert json.loads(out)["error"] == "terminated by SIGTERM"
+
+
+def test_ctrl_c_ends_the_process_of_a_step_and_what_it_started(program: Any) -> None:
+    flow = program.write("flow.yaml", "name: x\nsteps:\n- {id: a, type: work, file: pids}\n")
+    with program.start("run", flow) as process:
+        wait_for(process, "working")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in err.decode()
+    pids = [int(each) for each in (program.folder / "pids").read_text(encoding="utf-8").split()]
+    deadline = time.monotonic() + 30
+    while any(map(is_alive, pids)):
+        assert time.monotonic() < deadline, "it still runs"
+        time.sleep(0.05)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs; an orphan that has ended stays until somebody has waited for it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

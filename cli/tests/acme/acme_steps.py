@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import trio
@@ -68,11 +71,29 @@ class Block(Step):
         return StepOutcome()
 
 
+class Work(Step):
+    """Starts another program from a process of its own, and blocks there."""
+
+    file: str
+
+    async def run(self, ctx: StepContext) -> StepOutcome:
+        await ctx.run_in_process(block_in_process, self.file)
+        return StepOutcome()
+
+
+def block_in_process(file: str) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    Path(file).write_text(f"{os.getpid()} {child.pid}", encoding="utf-8")
+    print("working", flush=True)
+    time.sleep(600)
+
+
 @hookimpl
 def treadle_step_types() -> Mapping[str, Offer]:
     return {
         "nap": Offer("acme_steps:Nap", "Waits and fails as told"),
         "say": Offer("acme_steps:Say", "Emits text"),
         "block": Offer("acme_steps:Block", "Blocks the loop"),
+        "work": Offer("acme_steps:Work", "Blocks in a process"),
         "gone": Offer("acme_steps:Missing", "Cannot be loaded"),
     }

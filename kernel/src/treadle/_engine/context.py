@@ -17,6 +17,7 @@ from treadle._document import read_document
 from treadle._engine.children import ParentStep
 from treadle._engine.done_calls import DoneCalls
 from treadle._engine.gateway import CallSite
+from treadle._engine.processes import call_in_process, name_of
 from treadle._engine.sending import RequestCleaner, clean
 from treadle._engine.state import StateView, check_value
 from treadle._language import MISSING, ArgumentTree, Expression, Template, look_up
@@ -240,7 +241,7 @@ class RunningStep(StepContext):
 
     async def run_blocking(self, function: Callable[[*Ts], R], *args: *Ts, name: str | None = None) -> R:
         """Call a function that blocks, in a thread of its own."""
-        name = name or getattr(function, "__name__", type(function).__name__)
+        name = name or name_of(function)
         async with self._run.threads:
             await trio.lowlevel.checkpoint_if_cancelled()  # from here on, the thread runs
             ended = False
@@ -259,6 +260,11 @@ class RunningStep(StepContext):
                     self.warn(
                         f"thread '{name}' of step '{self.step_id}' is still running: the attempt ended without it"
                     )
+
+    async def run_in_process(self, function: Callable[[*Ts], R], *args: *Ts) -> R:
+        """Call a function that blocks, in a process of its own, which is killed when the attempt ends."""
+        async with self._run.processes:
+            return await call_in_process(function, *args)
 
     def emit_text(self, text: str) -> None:
         """Pass a piece of a streamed reply on to observers."""

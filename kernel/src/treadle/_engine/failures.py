@@ -12,7 +12,7 @@ from treadle.contracts.config import RetrySettings
 from treadle.errors import ProviderError, TreadleError
 from treadle.nurseries import lone_error
 
-__all__ = ["Failure", "wait_before"]
+__all__ = ["Failure", "is_fault", "wait_before"]
 
 # Faults of the code or of the data: the next attempt would meet them again.
 _FAULTS = (
@@ -30,6 +30,11 @@ _FAULTS = (
     ValidationError,
     ValueError,
 )
+
+
+def is_fault(kind: type[BaseException]) -> bool:
+    """Whether errors of that type are met again by the next attempt; ours say so themselves."""
+    return issubclass(kind, _FAULTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +66,7 @@ class Failure:
         error = lone_error(error)
         if not isinstance(error, TreadleError):
             message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            return cls(message=message, transient=not isinstance(error, _FAULTS), error=error)
+            return cls(message=message, transient=not is_fault(type(error)), error=error)
         message, transient = str(error), error.transient
         if isinstance(error, ProviderError):
             codes = retry.retryable_status_codes

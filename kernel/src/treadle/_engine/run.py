@@ -104,6 +104,7 @@ class Run:
         self._progress: dict[str, _Progress] = {}
         self._slots = Slots(self.config.max_concurrent_steps)
         self.threads = trio.Semaphore(max(_THREADS, self.config.max_concurrent_steps))
+        self.processes = trio.Semaphore(self.config.max_concurrent_steps)
         self._nursery: trio.Nursery | None = None
         self._scope = trio.CancelScope()
         self._cancel_reason: str | None = None
