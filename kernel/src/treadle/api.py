@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from treadle import _document
 from treadle._document import Workflow
@@ -114,6 +114,8 @@ def open(
 ) -> AbstractAsyncContextManager[Session]:
     """A session: ``async with treadle.open() as session: result = await session.run(workflow)``.
 
+    Works under trio, and under asyncio: there the session has a thread to itself, and every method but ``start``.
+
     :param host: the plugins to use; :func:`default_host` without it.
     :param journal: where runs are recorded; in memory without it.
     :param extras: ``tools``, ``providers``, ``layers``, ``steps`` and ``plugins`` that need not be installed, and win
@@ -121,9 +123,15 @@ def open(
     :raises ConfigurationError: two of the extras have one name, or one of them is broken.
     :raises TypeError: there are no extras of that name.
     """
+    extended = _extended(host or default_host(), extras)
+    if _is_asyncio_running():
+        from treadle._engine.asyncio_host import open_asyncio_session
+
+        # For programs it is the same thing; that it has the same methods is tested.
+        return cast("AbstractAsyncContextManager[Session]", open_asyncio_session(extended, journal))
     from treadle._engine import open_session
 
-    return open_session(_extended(host or default_host(), extras), journal)
+    return open_session(extended, journal)
 
 
 def _extended(host: Host, extras: Extras) -> Host:
@@ -183,7 +191,20 @@ def run_sync(
     on_event: Callable[[RunEvent], object] | None = None,
     **extras: Unpack[Extras],
 ) -> RunResult:
-    """As :func:`run`, for programs that are not asynchronous."""
+    """As :func:`run`, for programs that are not asynchronous, and for notebooks.
+
+    Where an asyncio loop is running, as in a notebook, it stands still until the run is over, which has a thread to
+    itself.
+
+    :raises RuntimeError: trio is running.
+    """
     import trio
 
-    return trio.run(functools.partial(run, workflow, state=state, config=config, on_event=on_event, **extras))
+    main = functools.partial(run, workflow, state=state, config=config, on_event=on_event, **extras)
+    if trio.lowlevel.in_trio_run():
+        raise RuntimeError("run_sync would bring this program's trio to a stop; write await treadle.run(...)")
+    if _is_asyncio_running():
+        from treadle._engine.asyncio_host import run_in_thread
+
+        return run_in_thread(main)
+    return trio.run(main)

@@ -9,11 +9,24 @@ import types
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Any, Generic, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints, overload
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
+from treadle._loops import CALLERS_LOOP, call_on
 from treadle._suggest import did_you_mean
 from treadle.contracts.tool import Effect, Tool, ToolContext
 from treadle.errors import NotInstalledError, ToolError
@@ -107,6 +120,7 @@ class FunctionTool(Tool, Generic[P, R]):
         effect: Effect | None = None,
         timeout: float | None = None,
         parallel_safe: bool = True,
+        loop: Literal["asyncio"] | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
         name = name or getattr(function, "__name__", "")
@@ -114,6 +128,13 @@ class FunctionTool(Tool, Generic[P, R]):
             raise TypeError("a function without a name needs one to be a tool: @tool(name=...)")
         self.function = function
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+        if loop not in (None, "asyncio"):
+            raise TypeError(
+                f"tool '{name}': loop is 'asyncio' or not given, not {loop!r}; without it, async means trio"
+            )
+        if loop is not None and not self._is_async:
+            raise TypeError(f"tool '{name}': loop='asyncio' is for async functions; any other runs in a thread")
+        self._loop = loop
         self._model, self._context = _arguments_of(name, function)
         vars(self).update(
             name=name,
@@ -139,6 +160,8 @@ class FunctionTool(Tool, Generic[P, R]):
         checked = parse_arguments(self.name, self._model, arguments)
         given = {name.removeprefix(_FIELD): getattr(checked, name) for name in checked.model_fields_set}
         call: Callable[..., Any] = self.function
+        if self._loop is not None:
+            return await self._call_on_asyncio(given, context)
         if self._is_async:
             if self._context:
                 given[self._context] = context
@@ -155,6 +178,26 @@ class FunctionTool(Tool, Generic[P, R]):
             functools.partial(call, **given), abandon_on_cancel=True, thread_name=f"treadle tool {self.name}"
         )
 
+    async def _call_on_asyncio(self, given: dict[str, Any], context: ToolContext) -> Any:
+        import trio
+
+        loop = CALLERS_LOOP.get()
+        if loop is None:
+            raise ToolError(
+                f"tool '{self.name}' runs on the asyncio loop of its program, and this run was not started from one",
+                hint="start it by await treadle.run(...) or treadle.open() under asyncio",
+                transient=False,
+            )
+        if self._context:
+            token = trio.lowlevel.current_trio_token()
+
+            def warn(message: str) -> None:
+                token.run_sync_soon(context.warn, message)
+
+            given[self._context] = dataclasses.replace(context, warn=warn)
+        call: Callable[..., Any] = self.function
+        return await call_on(loop, functools.partial(call, **given))
+
 
 @overload
 def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
@@ -168,6 +211,7 @@ def tool(
     effect: Effect | None = None,
     timeout: float | None = None,
     parallel_safe: bool = True,
+    loop: Literal["asyncio"] | None = None,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
 
@@ -184,6 +228,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     :param effect: what running it twice does; see :class:`Tool`.
     :param timeout: most seconds that one call may take.
     :param parallel_safe: whether calls of one reply may run at once.
+    :param loop: ``"asyncio"`` for an ``async`` function that needs the asyncio loop of the program which started the
+        run. It runs there, and a cancelled call cancels it. In its context only what is not async can be used.
     :raises TypeError: a parameter cannot be given by name, or its hint is not one that pydantic knows.
     """
     if function is None:
