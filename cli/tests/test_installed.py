@@ -18,7 +18,8 @@ def test_plugins_lists_name_distribution_version_state_and_offers(program: Any) 
     rows = [line.split() for line in ended.out.splitlines()]
     assert (ended.code, ended.err) == (0, "")
     assert rows[0] == ["NAME", "DISTRIBUTION", "VERSION", "STATE", "OFFERS"]
-    assert rows[1] == ["acme", "acme-steps", "1.0", "loaded", "step", "type:", "block,", "gone,", "nap,", "say"]
+    offered = ["ask,", "block,", "gone,", "nap,", "say,", "sub,", "work"]
+    assert rows[1] == ["acme", "acme-steps", "1.0", "loaded", "step", "type:", *offered]
     assert ["router", "treadle-router", "0.1.0", "loaded", "step", "type:", "router"] in rows
     assert ["openai", "treadle-openai", "0.1.0", "disabled"] in rows
 

@@ -291,3 +291,61 @@ def test_a_state_key_that_nothing_reads_is_warned_about(invoke: Invoke, tmp_path
 
 def test_a_file_given_as_a_command_is_told_from_a_misspelt_command(invoke: Invoke) -> None:
     assert "no command 'flow.yaml'; did you mean treadle run flow.yaml?" in invoke("flow.yaml").stderr
+
+
+PAUSED = """\
+name: gates
+steps:
+- {id: first, type: nap, value: 1, output: x}
+- {id: gate, type: ask, question: "Ship it?", choices: [approve, reject], depends_on: [first]}
+- {id: sub, type: sub, steps: [{id: inner, type: ask, question: "And this?"}]}
+- {id: after, type: nap, depends_on: [gate]}
+"""
+
+
+def test_a_paused_run_says_what_it_waits_for_and_is_no_failure(program: Any) -> None:
+    ended = program("run", program.write("flow.yaml", PAUSED))
+    assert (ended.code, ended.out) == (0, "x: 1\n")
+    lines = ended.err.splitlines()
+    assert any(re.fullmatch(r"gate: paused after \d+ ms: Ship it\? \(approve, reject\)", line) for line in lines)
+    assert any(re.fullmatch(r"sub.inner: paused after \d+ ms: And this\?", line) for line in lines)
+    assert any(re.fullmatch(r"sub: paused after \d+ ms: sub.inner waits", line) for line in lines)
+    assert lines[-3:-1] == [
+        "waiting: step 'gate': Ship it? (approve, reject)",
+        "waiting: step 'sub.inner': And this?",
+    ]
+    assert lines[-1].startswith("paused after ")
+
+
+def test_json_lists_what_a_paused_run_waits_for(program: Any) -> None:
+    ended = program("run", program.write("flow.yaml", PAUSED), "--json", "-q")
+    data = json.loads(ended.out)
+    assert (ended.code, data["status"], data["error"]) == (0, "paused", None)
+    assert [(each["step_id"], each["question"], each["choices"]) for each in data["pending"]] == [
+        ("gate", "Ship it?", ["approve", "reject"]),
+        ("sub.inner", "And this?", []),
+    ]
+    assert {step: result["status"] for step, result in data["step_results"].items()} == {
+        "first": "success", "gate": "paused", "sub": "paused", "after": "pending"
+    }  # fmt: skip
+    assert ended.err == "waiting: step 'gate': Ship it? (approve, reject)\nwaiting: step 'sub.inner': And this?\n"
+
+
+def test_a_paused_run_in_which_a_step_failed_says_so_too(program: Any) -> None:
+    document = (
+        PAUSED + "- {id: bad, type: nap, failures: 1, permanent: true}\n- {id: b, type: nap, depends_on: [bad]}\n"
+    )
+    ended = program("run", program.write("flow.yaml", document), "-q")
+    assert ended.code == 0
+    assert ended.err.splitlines()[:2] == [
+        "error: step 'bad': the server is busy",
+        "skipped: b: step 'bad' failed",
+    ]
+
+
+def test_steps_of_child_runs_have_dotted_ids_in_plain_lines(program: Any) -> None:
+    document = "name: x\nsteps:\n- {id: s, type: sub, times: 2, concurrent: false, steps: [{id: a, type: nap}]}\n"
+    ended = program("run", program.write("flow.yaml", document))
+    assert [re.sub(r" after .*", "", line) for line in ended.err.splitlines()[:-1]] == [
+        "s: started", "s.0.a: started", "s.0.a: success", "s.1.a: started", "s.1.a: success", "s: success"
+    ]  # fmt: skip

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from treadle import ModelRequest, StepResult, StepStatus, Usage
+from treadle import ModelRequest, Pending, StepResult, StepStatus, Usage
 from treadle.contracts.events import (
     ModelCallFailed,
     ModelCallStarted,
@@ -163,6 +163,95 @@ def test_no_line_is_wider_and_no_picture_higher_than_the_terminal(
     lines = run_lines(progress_of(names, *events), 12345.0, width, height)
     assert len(lines) < height
     assert max(cell_len("".join(text for text, _ in line)) for line in lines) <= width
+
+
+# --- child runs ---------------------------------------------------------------------------------
+
+
+def ran(*steps: str) -> list[tuple[float, RunEvent]]:
+    return [
+        (0.0, event)
+        for step in steps
+        for event in (started(step), finished(step, StepStatus.SUCCESS, duration_ms=10, attempts=1))
+    ]
+
+
+def test_steps_of_child_runs_stand_under_the_step_that_runs_them() -> None:
+    progress = progress_of(
+        ["a", "sub", "sub.x", "z"],
+        (0, started("sub")),
+        (0, started("sub.draft")),
+        (0, started("sub.2.check")),
+        (0, started("sub.2.check.facts")),
+        (0, started("sub.x")),
+        (0, finished("sub.2.check.facts", StepStatus.FAILED, duration_ms=5, error="no")),
+        (0, finished("elsewhere.y", StepStatus.SUCCESS)),
+    )
+    assert texts(step_lines(progress, 1.0, 80)) == [
+        "· a          llm_call",
+        "⠋ sub        llm_call  1.0 s",
+        "⠋   draft              1.0 s",
+        "⠋   2.check            1.0 s",
+        "✗     facts             5 ms  no",
+        "⠋ sub.x      llm_call  1.0 s",
+        "· z          llm_call",
+    ]
+    assert texts(run_lines(progress, 1.0, 80, 24))[-1] == "⠋ 0/4 steps  1.0 s"
+
+
+def test_where_a_step_ran_many_others_those_that_are_done_are_only_counted() -> None:
+    progress = progress_of(["sub"], (0, started("sub")), *ran(*(f"sub.{number}.a" for number in range(10))))
+    assert len(texts(step_lines(progress, 1.0, 80))) == 11
+    more = [*ran("sub.10.a", "sub.11.in.b", "sub.11.in"), (0, started("sub.12.a"))]
+    more += [(0, finished("sub.13.a", StepStatus.FAILED, duration_ms=5, error="no")), (0, started("sub.14.in"))]
+    more += [*ran("sub.14.in.b"), (0, finished("sub.14.in.c", StepStatus.FAILED, duration_ms=5, error="never mind"))]
+    more += [(0, finished("sub.14.in", StepStatus.SUCCESS, duration_ms=10))]
+    for now, event in [*more, *ran(*(f"sub.{number}.a" for number in range(15, 1000)))]:
+        progress.apply(event, now)
+    assert texts(step_lines(progress, 1.0, 80)) == [
+        "⠋ sub        llm_call  1.0 s  1000 steps done",
+        "⠋   12.a               1.0 s",
+        "✗   13.a                5 ms  no",
+        "✗   14.in.c             5 ms  never mind",
+    ]
+    assert len(progress._steps) < 20
+
+
+def test_a_child_run_that_is_repeated_begins_anew() -> None:
+    progress = progress_of(
+        ["sub"],
+        (0, started("sub")),
+        (0, started("sub.a")),
+        (3, finished("sub.a", StepStatus.FAILED, duration_ms=3000, attempts=1, error="no")),
+        (3, StepRetrying(run_id=RUN, step_id="sub", attempt=1, error="no", wait=1.0)),
+        (4, started("sub", 2)),
+        (5, started("sub.a")),
+    )
+    assert texts(step_lines(progress, 7.0, 80)) == ["⠋ sub  llm_call  7.0 s  attempt 2", "⠋   a            2.0 s"]
+
+
+def test_what_is_done_in_child_runs_makes_room_first() -> None:
+    names = ["first", "sub", "last"]
+    events = [*ran("first"), (0.0, started("sub")), *ran("sub.a", "sub.b", "sub.c"), (0.0, started("sub.d"))]
+    shown = texts(run_lines(progress_of(names, *events), 1.0, 80, 7))
+    assert [line.split()[1] for line in shown] == ["first", "sub", "d", "last", "and", "1/3"]
+    assert shown[4] == "  … and 3 done"
+
+
+def test_a_paused_step_shows_its_question() -> None:
+    asked = Pending(question="Ship it?", choices=("yes", "no"), step_id="gate")
+    inner = Pending(question="And this?", step_id="sub.gate")
+    progress = progress_of(
+        ["gate", "sub"],
+        (0, finished("gate", StepStatus.PAUSED, pending=(asked,))),
+        (0, finished("sub.gate", StepStatus.PAUSED, pending=(inner,))),
+        (0, finished("sub", StepStatus.PAUSED, pending=(inner,))),
+    )
+    assert [line.split("0 ms  ")[1] for line in texts(step_lines(progress, 1.0, 80))] == [
+        "Ship it? (yes, no)",
+        "sub.gate waits",
+        "And this?",
+    ]
 
 
 @pytest.mark.parametrize("count", [0, 1])

@@ -19,7 +19,7 @@ from treadle_cli.output import Channel
 from treadle_cli.progress import Progress
 from treadle_cli.signals import Interrupts, cancel_on_signals
 from treadle_cli.streaming import TextStream
-from treadle_cli.summary import failure_lines, last_line, result_text, written
+from treadle_cli.summary import failure_lines, last_line, pending_lines, result_text, written
 
 __all__ = ["Display", "execute_and_print"]
 
@@ -135,7 +135,7 @@ def _print_result(workflow: Workflow, result: RunResult, display: Display, execu
         for each in result.step_results.values():
             if each.exception is not None:
                 display.stderr.write("".join(traceback.format_exception(each.exception)))
-    for line in failure_lines(result):
+    for line in (*failure_lines(result), *pending_lines(result)):
         stderr.line(line)
     if not display.quiet:
         stderr.line(last_line(result))

@@ -8,6 +8,7 @@ from treadle import RunEvent, StepStatus
 from treadle.contracts.events import RunFinished, RunWarning, StepFinished, StepRetrying, StepStarted
 from treadle_cli import amounts
 from treadle_cli.output import Channel
+from treadle_cli.progress import waits_for
 
 __all__ = ["EventLines", "describe"]
 
@@ -42,7 +43,8 @@ def _finished(event: StepFinished) -> str:
     if result.usage.total_tokens != 0:
         parts += [amounts.tokens(result.usage.total_tokens), amounts.cost(result.cost_usd)]
     text = ", ".join(parts)
-    return f"{text}: {result.error}" if result.error else text
+    more = result.error or waits_for(result)
+    return f"{text}: {more}" if more else text
 
 
 class EventLines:

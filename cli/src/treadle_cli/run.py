@@ -35,7 +35,12 @@ __all__ = ["run"]
     "parallel steps one after the other. What has appeared is not repeated as a result.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else there.")
-@click.option("-q", "--quiet", is_flag=True, help="Print no progress, warnings or totals on stderr, only errors.")
+@click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    help="Print no progress, warnings or totals on stderr, only errors and what the run waits for.",
+)
 @host_options
 @debug_option
 @click.pass_context

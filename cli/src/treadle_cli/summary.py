@@ -8,8 +8,9 @@ from typing import Any
 
 from treadle import RunResult, RunStatus, StepResult, StepStatus, Workflow
 from treadle_cli import amounts
+from treadle_cli.progress import question
 
-__all__ = ["failure_lines", "last_line", "result_text", "written"]
+__all__ = ["failure_lines", "last_line", "pending_lines", "result_text", "written"]
 
 _FAILED = (StepStatus.FAILED, StepStatus.TIMEOUT)
 
@@ -68,12 +69,13 @@ def _value_text(value: Any) -> str:
 
 
 def failure_lines(result: RunResult) -> list[str]:
-    """Why a run did not succeed: each failed step, and the steps that were skipped, by reason."""
-    if result.ok:
-        return []
+    """Why a run did not succeed: each failed step, and the steps that were skipped, by reason. A paused one may have
+    failed as well."""
     failed = [each for each in result.step_results.values() if each.status in _FAILED]
+    if result.ok and not failed:
+        return []
     lines = [f"error: step '{each.step_id}'{_tries(each)}: {each.error}" for each in failed]
-    if result.error and (result.status is not RunStatus.FAILED or not failed):
+    if result.error and (result.status not in (RunStatus.FAILED, RunStatus.PAUSED) or not failed):
         lines.append(f"error: {result.error}")
     skipped: dict[str, list[str]] = {}
     for each in result.step_results.values():
@@ -83,6 +85,11 @@ def failure_lines(result: RunResult) -> list[str]:
         more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
         lines.append(f"skipped: {', '.join(names[:_MOST_NAMES])}{more}: {reason}")
     return lines
+
+
+def pending_lines(result: RunResult) -> list[str]:
+    """What a paused run waits for, a line for each question."""
+    return [f"waiting: step '{each.step_id}': {question(each)}" for each in result.pending]
 
 
 def _tries(result: StepResult) -> str:

@@ -24,6 +24,8 @@ Line = list[Span]
 FINAL_STEPS = 60
 """Most steps in the summary that stays on the screen."""
 
+_DEEPEST_INDENT = 6
+
 _STYLES = {
     Phase.WAITING: "dim",
     Phase.RUNNING: "cyan",
@@ -89,7 +91,7 @@ ASCII = Glyphs(
 def run_lines(progress: Progress, now: float, width: int, height: int, glyphs: Glyphs = UNICODE) -> list[Line]:
     """The screen while a run is under way: the steps, as far as there is room, and a line for the whole."""
     lines = step_lines(progress, now, width, max(1, height - 2), glyphs)
-    done, total = progress.settled_count, len(progress.steps)
+    done, total = progress.settled_count, progress.total
     text = f"{done}/{plural(total, 'step')}  {amounts.duration(now - progress.started)}"
     lines.append([(_spinning(now, glyphs), "cyan"), (_cut(f" {text}", width - 1, glyphs), "bold")])
     return lines
@@ -99,12 +101,12 @@ def step_lines(
     progress: Progress, now: float, width: int, limit: int = FINAL_STEPS, glyphs: Glyphs = UNICODE
 ) -> list[Line]:
     """At most ``limit`` lines of steps, none wider than ``width`` cells."""
-    steps = list(progress.steps.values())
+    steps = list(progress.rows())
     chosen = steps
     hidden: Counter[str] = Counter()
     if len(steps) > limit:
         # Notes and widths are only worked out for what is shown: a run may have thousands of steps.
-        most = nsmallest(max(0, limit - 1), steps, key=lambda step: (_IMPORTANCE[step.phase], -step.settled))
+        most = nsmallest(max(0, limit - 1), steps, key=_worth)
         kept = {step.id for step in most}
         chosen = [step for step in steps if step.id in kept]
         hidden.update(step.phase.value for step in steps if step.id not in kept)
@@ -122,6 +124,16 @@ def step_lines(
         counts = ", ".join(f"{count} {phase}" for phase, count in hidden.items())
         lines.append([(_cut(f"  {glyphs.cut} and {counts}", width, glyphs), "dim")])
     return lines
+
+
+def _worth(step: StepProgress) -> tuple[int, int, int]:
+    """Which steps are shown first: of what is done in child runs none before the run's own steps."""
+    below = step.depth > 0 and step.phase not in (Phase.RUNNING, Phase.RETRYING, Phase.FAILED, Phase.PAUSED)
+    return (max(_IMPORTANCE.values()) + 1 if below else _IMPORTANCE[step.phase], step.depth, -step.settled)
+
+
+def _name(step: StepProgress) -> str:
+    return "  " * min(step.depth, _DEEPEST_INDENT) + one_line(step.label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +160,7 @@ class _Layout:
             "cost": widest([_cost(step) for step in steps], 12),
             "type": widest([step.type for step in steps], 14),
         }
-        name = widest([one_line(step.id) for step in steps], max(8, width // 3))
+        name = widest([_name(step) for step in steps], max(8, width // 3))
         left = width - 2 - name
         for column, cells in wanted.items():
             roomy = {"time": 0, "tokens": 0, "cost": 0, "type": 16}[column]
@@ -163,7 +175,7 @@ def _step_line(step: StepProgress, note: str, now: float, layout: _Layout, glyph
     style = _STYLES[step.phase]
     mark = _spinning(now, glyphs) if step.phase is Phase.RUNNING else glyphs.phases[step.phase]
     quiet = "dim" if step.phase in (Phase.WAITING, Phase.SKIPPED) else ""
-    line: Line = [(f"{mark} ", style), (_fit(one_line(step.id), layout.id, glyphs), quiet)]
+    line: Line = [(f"{mark} ", style), (_fit(_name(step), layout.id, glyphs), quiet)]
     if layout.type:
         line.append((f"  {_fit(one_line(step.type), layout.type, glyphs)}", "dim"))
     for text, cells in ((_time(step, now), layout.time), (_tokens(step), layout.tokens), (_cost(step), layout.cost)):

@@ -13,7 +13,7 @@ from typing import Any
 import trio
 from pydantic import Field
 
-from treadle import Offer, ProviderError, Step, StepContext, StepError, StepOutcome, Usage, hookimpl
+from treadle import Offer, Pending, ProviderError, Step, StepContext, StepError, StepOutcome, Usage, hookimpl
 
 
 class Nap(Step):
@@ -71,6 +71,38 @@ class Block(Step):
         return StepOutcome()
 
 
+class Ask(Step):
+    """Pauses the run with a question."""
+
+    question: str
+    choices: list[str] = Field(default_factory=list)
+
+    async def run(self, ctx: StepContext) -> StepOutcome:
+        return StepOutcome(pending=(Pending(question=self.question, choices=tuple(self.choices)),))
+
+
+class Sub(Step):
+    """Runs other steps, as often as it is told."""
+
+    steps: list[dict[str, Any]]
+    times: int = 0
+    concurrent: bool = True
+
+    async def run(self, ctx: StepContext) -> StepOutcome:
+        child = {"name": self.id, "config": {"max_retries": 0}, "steps": self.steps}
+        if not self.times:
+            result = await ctx.run_child(child)
+            if not result.ok:
+                raise StepError(result.error or "it failed")
+        async with trio.open_nursery() as nursery:
+            for number in range(self.times):
+                if self.concurrent:
+                    nursery.start_soon(lambda number=number: ctx.run_child(child, key=str(number)))
+                else:
+                    await ctx.run_child(child, key=str(number))
+        return StepOutcome()
+
+
 class Work(Step):
     """Starts another program from a process of its own, and blocks there."""
 
@@ -95,5 +127,7 @@ def treadle_step_types() -> Mapping[str, Offer]:
         "say": Offer("acme_steps:Say", "Emits text"),
         "block": Offer("acme_steps:Block", "Blocks the loop"),
         "work": Offer("acme_steps:Work", "Blocks in a process"),
+        "ask": Offer("acme_steps:Ask", "Asks a person"),
+        "sub": Offer("acme_steps:Sub", "Runs child runs"),
         "gone": Offer("acme_steps:Missing", "Cannot be loaded"),
     }

@@ -48,6 +48,7 @@ async def test_a_paused_step_says_what_it_waits_for_and_the_run_is_paused():
     result = await run(workflow, observers=[observer], journal=journal)
     assert (result.status, result.error, result.ok) == ("paused", None, True)
     assert statuses(result) == {"gate": "paused", "after": "pending", "last": "pending"}
+    assert result.to_json()["pending"] == [each.to_json() for each in result.pending]
     assert result.step_results["after"].reason == "it comes after a step that is paused"
     assert result.final_state == {}
     first, second = result.pending
@@ -207,6 +208,12 @@ async def test_a_paused_child_pauses_its_parents_under_dotted_ids():
     assert result.final_state == {}, "what the parent made of half a child is not kept"
     finished = {event.step_id: str(event.result.status) for event in heard(observer, StepFinished)}
     assert finished == {"sub.mid.k.gate": "paused", "sub.mid": "paused", "sub.beside": "success", "sub": "paused"}
+    waiting = {
+        event.step_id: [each.step_id for each in event.result.pending] for event in heard(observer, StepFinished)
+    }
+    assert waiting == {
+        "sub.mid.k.gate": ["sub.mid.k.gate"], "sub.mid": ["sub.mid.k.gate"], "sub.beside": [], "sub": ["sub.mid.k.gate"]
+    }  # fmt: skip
     kept = {entry.step: entry.data["result"].status for entry in journal.kept if entry.kind == "step_finished"}
     assert kept == finished
 

@@ -59,7 +59,8 @@ class ChildHub:
             return
         path = self._path if event.step_id is None else f"{self._path}.{event.step_id}"
         if isinstance(event, StepFinished):
-            event = replace(event, result=replace(event.result, step_id=path))
+            pending = tuple(replace(each, step_id=f"{self._path}.{each.step_id}") for each in event.result.pending)
+            event = replace(event, result=replace(event.result, step_id=path, pending=pending))
         self._hub.send(replace(event, run_id=self._run_id, step_id=path))
 
     def close(self) -> None:

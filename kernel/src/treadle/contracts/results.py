@@ -188,6 +188,7 @@ class RunResult:
             "total_cost_usd": self.total_cost_usd,
             "total_duration_ms": self.total_duration_ms,
             "error": self.error,
+            "pending": [each.to_json() for each in self.pending],
             "warnings": [{"step_id": each.step_id, "message": each.message} for each in self.warnings],
             "annotations": json_value(self.annotations),
         }
