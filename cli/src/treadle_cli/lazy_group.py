@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 
 import click
+
+import treadle
 
 __all__ = ["COMMANDS", "LazyGroup"]
 
@@ -52,8 +53,8 @@ class LazyGroup(click.Group):
         """As click does it, with the nearest names where there is no such command."""
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None and not ctx.resilient_parsing:
-            near = get_close_matches(name, self.list_commands(ctx), n=1)
-            near_text = f"; did you mean '{near[0]}'?" if near else ""
+            near = treadle.close_match(name, self.list_commands(ctx))
+            near_text = f"; did you mean '{near}'?" if near else ""
             is_file = name.endswith((".yaml", ".yml"))
             ctx.fail(f"no command '{name}'{f'; did you mean treadle run {name}?' if is_file else near_text}")
         return super().resolve_command(ctx, args)

@@ -85,7 +85,7 @@ def run(
             stderr.line(f"warning: {error}")
         for problem in (*host.warnings, *workflow.warnings):
             stderr.line(str(problem))
-        for doubt in state_args.unread_keys(workflow, sorted(state_keys)):
+        for doubt in workflow.doubts_about(sorted(state_keys)):
             stderr.line(f"warning: {doubt}")
         for assignment in parsed:
             if assignment.doubt:

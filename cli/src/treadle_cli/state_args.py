@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from treadle import ConfigurationError, StatePath, Step, Workflow
+from treadle import ConfigurationError
 
-__all__ = ["Assignment", "initial_state", "parse_assignment", "parse_value", "read_state_file", "unread_keys"]
+__all__ = ["Assignment", "initial_state", "parse_assignment", "parse_value", "read_state_file"]
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _BRACKETS = ("{}", "[]", '""')
@@ -72,29 +71,6 @@ def parse_value(text: str) -> tuple[Any, str | None]:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON number")
-
-
-def unread_keys(workflow: Workflow, keys: Iterable[str]) -> Iterator[str]:
-    """A warning for each key that neither the workflow's state has nor any step reads: it is probably misspelt."""
-    known = {*workflow.state, *(root for step in workflow.steps for root in _reads(step))}
-    for key in keys:
-        if key not in known:
-            near = get_close_matches(key, known, n=1)
-            yield f"no step reads state key '{key}'" + (f"; did you mean '{near[0]}'?" if near else "")
-
-
-def _reads(step: Step) -> Iterator[str]:
-    for _, value in step.reads():
-        if isinstance(value, StatePath):
-            yield value.root
-            continue
-        for path in getattr(value, "state_paths", ()):
-            yield path.root
-        for reference in value.references:
-            root, parts = (
-                (reference[0], reference[1]) if isinstance(reference, tuple) else (reference.root, reference.parts)
-            )
-            yield str(parts[0]) if root == "state" and parts else root
 
 
 def read_state_file(file: str) -> dict[str, Any]:

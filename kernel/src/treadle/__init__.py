@@ -17,6 +17,7 @@ _HOMES = {
     "treadle._plugins": "Host",
     "treadle._settings.finding": "find_settings",
     "treadle._settings.providers": "SettingValue provider_values",
+    "treadle._suggest": "close_match",
     "treadle.api": """
         build_workflow default_host deployed_host load_settings load_workflow open parse_workflow run run_sync
     """,

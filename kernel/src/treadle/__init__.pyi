@@ -13,6 +13,7 @@ from treadle._plugins import Host as Host
 from treadle._settings.finding import find_settings as find_settings
 from treadle._settings.providers import SettingValue as SettingValue
 from treadle._settings.providers import provider_values as provider_values
+from treadle._suggest import close_match as close_match
 from treadle.api import (
     build_workflow as build_workflow,
 )

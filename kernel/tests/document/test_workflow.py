@@ -88,6 +88,17 @@ def test_the_digest_takes_any_text(host: Host) -> None:
     assert build_workflow({**DATA, "state": {"x": "\ud800", "ü": 1e400}}, host=host).digest
 
 
+def test_keys_given_to_a_run_that_nothing_reads_are_doubted(host: Host) -> None:
+    steps = """steps:
+  - {id: a, type: say, prompt: "{state.topic.name} {tone} {x!r}"}
+"""
+    workflow = parse_workflow(TEXT.partition("steps:")[0] + steps, host=host)
+    assert list(workflow.doubts_about(["topic", "tone", "x", "topik", "zzz"])) == [
+        "no step reads state key 'topik'; did you mean 'topic'?",
+        "no step reads state key 'zzz'",
+    ]
+
+
 def test_another_config_leaves_the_first_as_it_was(workflow: Workflow) -> None:
     other = workflow.with_config(provider="fake", max_retries=9, stream=None)
     assert (other.config.provider, other.config.max_retries, other.config.stream) == ("fake", 9, False)

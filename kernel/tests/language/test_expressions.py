@@ -80,7 +80,12 @@ def test_deeply_nested_data_is_an_error(source: str) -> None:
     ],
 )  # fmt: skip
 def test_references_are_as_long_as_they_are_literal(source: str, references: Any) -> None:
-    assert Expression.compile(source).references == references
+    assert tuple((each.root, each.parts) for each in Expression.compile(source).references) == references
+
+
+def test_a_reference_is_written_as_a_path_is() -> None:
+    (reference,) = Expression.compile("state['a'][0].b == 1").references
+    assert (reference.text, reference.offset) == ("state.a[0].b", None)
 
 
 def test_compiling_warns_of_nothing() -> None:

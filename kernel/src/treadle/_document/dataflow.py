@@ -11,7 +11,7 @@ no layers: such a step gets an order-only edge, and a warning that says which de
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import islice
@@ -24,7 +24,7 @@ from treadle._language.paths import Part, path_text
 from treadle._suggest import close_match
 from treadle.contracts.step import Step
 
-__all__ = ["Knowledge", "check_dataflow"]
+__all__ = ["Knowledge", "check_dataflow", "unread_keys"]
 
 Edges = tuple[tuple[str, str], ...]
 _Shared = dict[int, tuple[tuple[Part, ...], int]]
@@ -408,6 +408,13 @@ class _Check:
         return f"add depends_on: [{', '.join(self._ids(writers))}{more}]"
 
 
+def unread_keys(steps: Iterable[Step], known: Iterable[str], given: Iterable[str]) -> Iterator[tuple[str, str | None]]:
+    """Each given key of the state that no step reads and that is not known otherwise, and which one may be meant."""
+    read = (each.parts[0] for step in steps for each in _reads(step) if each.of == "state")
+    names = {*known, *map(str, read)}
+    return ((key, close_match(key, names)) for key in given if key not in names)
+
+
 def _reads(step: Step) -> Iterator[_Read]:
     """What a step reads; once for each field and reference."""
     for dotted, value in step.reads():
@@ -426,13 +433,13 @@ def _reads_of(place: Path, value: Template | Expression | StatePath | ArgumentTr
     elif isinstance(value, StatePath):
         yield _Read(place, "state", value.parts, f"state.{value}", None)
     elif isinstance(value, Expression):
-        for root, parts in value.references:
-            shown = path_text((root, *parts))
-            found = list(re.finditer(rf"(?<![\w.]){re.escape(shown)}(?!\w)", value.source))
+        for each in value.references:
+            found = list(re.finditer(rf"(?<![\w.]){re.escape(each.text)}(?!\w)", value.source))
             inside = (value.source, *found[0].span()) if len(found) == 1 else None
-            yield _Read(place, root, parts, shown, inside)
+            yield _Read(place, each.root, each.parts, each.text, inside)
     else:
         for each in value.references:
+            assert each.offset is not None
             inside = (value.source, each.offset + 1, each.offset + 1 + len(each.text))
             bare = each.root != "state"
             yield _Read(place, "state", (each.root, *each.parts) if bare else each.parts, each.text, inside, bare)

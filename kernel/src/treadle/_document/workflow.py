@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -58,6 +58,13 @@ class Workflow:
         """``sha256:`` and the hash of the document's data; the same for the same content in any layout."""
         canonical = json.dumps(json_value(self.data), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return f"sha256:{hashlib.sha256(canonical.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+    def doubts_about(self, state_keys: Iterable[str]) -> Iterator[str]:
+        """A sentence for each key given to a run that the workflow neither has nor reads: it is probably misspelt."""
+        from treadle._document.dataflow import unread_keys
+
+        for key, meant in unread_keys(self.steps, self.state, state_keys):
+            yield f"no step reads state key '{key}'" + (f"; did you mean '{meant}'?" if meant else "")
 
     def with_config(self, **overrides: Any) -> Workflow:
         """The same workflow under another config; None leaves a value as it is.

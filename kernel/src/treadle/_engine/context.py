@@ -105,11 +105,10 @@ class RunningStep(StepContext):
         """The expression's value over ``state`` and ``steps``."""
         names = {"state": self._view, "steps": self._steps}
         value = expression.evaluate(names)
-        for root, parts in expression.references:
+        for each in expression.references:
             # Nothing equals what is missing: without a word, a misspelt name would always take the other branch.
-            if look_up(names[root], parts) is MISSING and not _ABOUT_MISSING.search(expression.source):
-                path = ".".join(map(str, (root, *parts)))
-                self.warn(f"'{path}' is missing, and reads as null in the expression {expression.source!r}")
+            if look_up(names[each.root], each.parts) is MISSING and not _ABOUT_MISSING.search(expression.source):
+                self.warn(f"'{each.text}' is missing, and reads as null in the expression {expression.source!r}")
         return value
 
     def exchange(self, request: ModelRequest) -> Exchange:

@@ -14,7 +14,8 @@ from typing import Any, Self
 
 from treadle._language.compiler import Compiler, Names, Read
 from treadle._language.fields import DocumentField
-from treadle._language.paths import Part
+from treadle._language.paths import path_text
+from treadle._language.placeholders import Reference
 from treadle._language.syntax import ExpressionSource
 from treadle._language.values import excerpt
 from treadle.errors import ExpressionError
@@ -26,12 +27,11 @@ __all__ = ["Expression"]
 class Expression(DocumentField):
     """A checked expression. Made by ``compile``; equal if the source is equal.
 
-    ``references`` are the paths it reads, each as ``state`` or ``steps`` and as many of the parts
-    after that as are literal.
+    ``references`` are the paths it reads, from ``state`` or ``steps`` on, with as many parts as are literal.
     """
 
     source: str
-    references: tuple[tuple[str, tuple[Part, ...]], ...] = field(compare=False, repr=False)
+    references: tuple[Reference, ...] = field(compare=False, repr=False)
     _read: Read = field(compare=False, repr=False)
 
     _error_code = "expression"
@@ -51,7 +51,8 @@ class Expression(DocumentField):
             read = compiler.compile(tree)
         except RecursionError:
             raise text.refusal("the expression is nested too deeply") from None
-        return cls(source, tuple(compiler.references), read)
+        references = (Reference(path_text((root, *parts)), root, parts, None) for root, parts in compiler.references)
+        return cls(source, tuple(references), read)
 
     def evaluate(self, names: Names) -> Any:
         """The value, given ``{"state": mapping, "steps": mapping}``. What is missing reads as None.

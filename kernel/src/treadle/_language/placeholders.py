@@ -65,16 +65,17 @@ _TAIL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What a placeholder refers to.
+    """What a placeholder or an expression refers to.
 
-    ``text`` is the reference as written (``state.report.body``), ``root`` is ``state`` or the bare
-    name, ``parts`` is what follows it, ``offset`` is where the placeholder begins in the source.
+    ``text`` is the reference as written (``state.report.body``), ``root`` is ``state``, ``steps`` or a bare
+    name, ``parts`` is what follows it, ``offset`` is where the placeholder begins in the source; None in an
+    expression, which may refer to a thing more than once.
     """
 
     text: str
     root: str
     parts: tuple[Part, ...]
-    offset: int
+    offset: int | None
 
 
 @dataclass(frozen=True, slots=True)
