@@ -23,6 +23,7 @@ __all__ = ["visualize"]
 @click.command(short_help="Draw a workflow as text, Mermaid, DOT or SVG.")
 @click.argument("file", metavar="FILE")
 @click.option(
+    "-f",
     "--format",
     "format_",
     type=click.Choice(["ascii", "mermaid", "dot", "svg"]),

@@ -1,0 +1,228 @@
+"""Every field, flag and name that AgentLoom 0.5 documents, and what became of it. `docs/agentloom.md` shows this table.
+
+A row says ``same``, ``better`` or ``different`` and names the test that proves it, or ``later``: then the field is
+refused when the file loads, until the package comes that brings it. `test_table.py` holds rows to that. When a
+package arrives its rows fail there: give them a verdict and a test.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["ADDED", "ROWS", "Row", "shown"]
+
+Verdict = Literal["same", "better", "different", "later"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One field.
+
+    :param place: ``llm_call.prompt``; the word before the dot is a step type, ``step``, ``retry``, ``config``,
+        ``sandbox``, ``top``, ``result``, ``step result``, ``usage``, or a command.
+    :param note: what is to be known of it; for one that comes later, the package that brings it.
+    :param proof: the test, a function of this folder.
+    """
+
+    place: str
+    verdict: Verdict
+    note: str = ""
+    proof: str = ""
+
+
+def _rows(where: str, names: str, verdict: Verdict, proof: str, note: str = "") -> list[Row]:
+    return [Row(f"{where}.{name}", verdict, note, proof) for name in names.split()]
+
+
+def _later(where: str, names: str, package: str) -> list[Row]:
+    return [Row(f"{where}.{name}", "later", package) for name in names.split()]
+
+
+_CALL = "test_a_call_sends_what_the_file_says_and_writes_the_reply"
+_NAMES = "test_json_has_agentlooms_names"
+_TOOLS = "test_the_built_in_tools_give_what_they_gave"
+_MOCK = "test_the_mock_provider_plays_the_file_and_gives_its_default_elsewhere"
+_ROUTES = "test_the_first_true_condition_wins_and_the_others_branches_are_skipped"
+_FLAGS = "test_the_flags_of_run_override_the_config"
+
+ROWS: tuple[Row, ...] = (
+    *_rows("top", "name version description config state state_schema steps", "same", _CALL),
+    Row(
+        "config.provider",
+        "same",
+        "`treadle.yaml` may name another default than `openai`",
+        "test_without_a_provider_it_is_openai_with_its_small_model",
+    ),
+    Row(
+        "config.model",
+        "different",
+        "the default is the provider's own; `gpt-4o-mini` for `openai`",
+        "test_without_a_provider_it_is_openai_with_its_small_model",
+    ),
+    Row(
+        "config.max_retries",
+        "better",
+        "it holds for every step without a `retry.max_retries` of its own",
+        "test_config_max_retries_is_that_of_steps_without_their_own",
+    ),
+    Row("config.timeout", "better", "it bounds the run; status `timeout`", "test_config_timeout_ends_the_run"),
+    Row("config.max_concurrent_steps", "same", "1 to 1024", "test_no_more_steps_run_at_once_than_allowed"),
+    Row("config.stream", "same", "", "test_config_stream_streams_every_call_but_those_that_say_otherwise"),
+    Row(
+        "config.on_step_failure", "same", "", "test_continue_runs_what_depends_on_a_failed_step_and_the_run_has_failed"
+    ),
+    Row("config.strict_outputs", "same", "", "test_a_shared_output_is_a_warning_and_an_error_where_outputs_are_strict"),
+    *_rows("config", "responses_file latency_ms", "same", _MOCK),
+    Row("config.latency_model", "same", "", "test_the_latency_models_have_their_names"),
+    Row("config.sandbox", "same", "the block; see `sandbox`", _TOOLS),
+    *_later("config", "budget_usd", "treadle-policies"),
+    *_later("config", "capture_prompts", "treadle-otel"),
+    Row("sandbox.enabled", "later", "treadle-sandbox; `true` is refused, never ignored"),
+    *_rows(
+        "sandbox",
+        "allowed_commands allowed_paths readable_paths writable_paths allow_network allowed_domains allowed_schemes "
+        "max_write_bytes danger_opt_in allow_internal_webhook_targets deny_internal_hosts",
+        "same",
+        _TOOLS,
+        "read, and without effect while `enabled` is false",
+    ),
+    *_rows("step", "id type depends_on output", "same", _CALL),
+    Row(
+        "step.timeout",
+        "better",
+        "running into it is a failure: dependents are skipped",
+        "test_the_timeout_is_per_attempt_and_a_step_that_ran_into_it_has_failed",
+    ),
+    Row("step.retry", "same", "see `retry`", _CALL),
+    Row(
+        "retry.max_retries",
+        "same",
+        "`config.max_retries` without it",
+        "test_which_errors_of_a_provider_are_tried_again",
+    ),
+    *_rows("retry", "backoff_base backoff_max", "same", "test_the_waits_grow_from_one_second_up_to_the_most"),
+    Row("retry.jitter", "same", "a server's `Retry-After` is kept as it is", "test_jitter_is_a_quarter_either_way"),
+    Row(
+        "retry.retryable_status_codes",
+        "better",
+        "without it the provider's own table; given, it decides alone",
+        "test_retryable_status_codes_decide_alone",
+    ),
+    *_rows("llm_call", "prompt system_prompt model temperature max_tokens", "same", _CALL),
+    Row("llm_call.stream", "same", "", "test_config_stream_streams_every_call_but_those_that_say_otherwise"),
+    Row(
+        "llm_call.response_schema",
+        "different",
+        "`type: json_schema` only, and no re-asks yet",
+        "test_a_shape_that_is_not_met_fails_the_step_without_another_attempt",
+    ),
+    *_later(
+        "llm_call",
+        "attachments thinking tools tool_choice max_tool_iterations conversation speaker",
+        "treadle-llm-call",
+    ),
+    Row("router.conditions", "better", "checked when the file loads, and joins run", _ROUTES),
+    Row(
+        "router.default",
+        "same",
+        "",
+        "test_without_a_true_condition_it_is_the_default_and_a_missing_key_fails_a_comparison",
+    ),
+    Row(
+        "tool.tool_name",
+        "better",
+        "`validate` warns of one that is not there",
+        "test_a_tool_that_is_not_there_fails_when_it_is_reached_and_only_then",
+    ),
+    Row("tool.tool_args", "better", "lists and mappings render as JSON", "test_templates_paths_and_writes"),
+    Row("tool.file_read", "same", "", _TOOLS),
+    Row("tool.file_write", "same", "", _TOOLS),
+    Row("tool.shell_command", "same", "", _TOOLS),
+    Row("tool.http_request", "same", "", "test_http_request_gives_status_headers_and_body"),
+    *_later("agent", "agent prompt conversation attachments", "treadle-agent"),
+    *_later("subworkflow", "workflow_path workflow_inline isolated_state input return_keys", "treadle-flow"),
+    *_later("approval_gate", "notify timeout_seconds on_timeout", "treadle-approval"),
+    *_later("embed", "inputs model dimensions", "treadle-llm-call"),
+    *_rows(
+        "result",
+        "workflow_name status step_results final_state total_duration_ms total_tokens error run_id annotations",
+        "same",
+        _NAMES,
+    ),
+    Row("result.total_cost_usd", "different", "null where a price is unknown, never 0", _NAMES),
+    *_rows(
+        "step result",
+        "step_id output error error_classification duration_ms token_usage model provider attachment_count "
+        "time_to_first_token_ms reasoning_content",
+        "same",
+        _NAMES,
+    ),
+    Row("step result.status", "better", "`cancelled` is one more", _NAMES),
+    Row("step result.cost_usd", "different", "null where a price is unknown, never 0", _NAMES),
+    Row("step result.prompt_metadata", "same", "`finish_reason` is a field of the step result", _NAMES),
+    *_rows("usage", "prompt_tokens completion_tokens reasoning_tokens total_tokens", "same", _NAMES),
+    *_rows("run", "--state --provider --model --stream --json", "same", _FLAGS),
+    *_later("run", "--budget", "treadle-policies"),
+    *_later("run", "--lite", "treadle-otel"),
+    *_later("run", "--checkpoint --checkpoint-dir", "treadle-journal-sqlite"),
+    *_later("run", "--mock-responses --record --record-tools", "treadle-replay"),
+    Row("validate.FILE", "better", "every problem in one pass, tools looked up", "test_validate_finds_every_problem"),
+    Row("visualize.--format", "better", "`ascii` and `mermaid`, and more", "test_visualize_has_agentlooms_formats"),
+    Row(
+        "info.info", "better", "says whether a key is set, and shows nothing of it", "test_info_shows_no_part_of_a_key"
+    ),
+    *_later("replay", "--recording --state --json --observability --allow-default-fallback", "treadle-replay"),
+    *_later(
+        "resume",
+        "--checkpoint-dir --provider --model --approve --reject --lite --json --stream",
+        "treadle-journal-sqlite",
+    ),
+    *_later("runs", "--checkpoint-dir --json", "treadle-journal-sqlite"),
+    *_later(
+        "history",
+        "--runs-dir --workflow --provider --since --until --min-cost --max-cost --limit --json",
+        "treadle-journal-sqlite",
+    ),
+    *_later("callback-server", "--checkpoint-dir --host --port --lite --token", "treadle-approval"),
+    *_later("agent inspect", "--json", "treadle-agent"),
+)
+
+ADDED = {
+    "config": {"strict_templates"},
+    "retry": {"max_wait"},
+    "usage": {"cache_read_tokens", "cache_write_tokens"},
+    "result": {"pending", "warnings"},
+    "step result": {"attempts", "finish_reason", "pending", "reason"},
+}
+"""What is ours: not in AgentLoom."""
+
+_WHERE = {
+    "top": "top level",
+    "step": "every step",
+    "retry": "`retry:`",
+    "config": "`config:`",
+    "sandbox": "`config.sandbox:`",
+    "tool": "`tool`, and the built-in tools",
+    "result": "`--json`",
+    "step result": "`--json`, `step_results`",
+    "usage": "`--json`, `token_usage`",
+}
+_COMMANDS = ("run", "validate", "visualize", "info", "replay", "resume", "runs", "history", "callback-server",
+             "agent inspect")  # fmt: skip
+
+
+def shown() -> str:
+    """The table as the page has it: fields with one verdict and one note share a line."""
+    lines = ["| where | field | | |", "| --- | --- | --- | --- |"]
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for row in ROWS:
+        where, _, name = row.place.partition(".")
+        groups.setdefault((where, row.verdict, row.note), []).append(name)
+    for (where, verdict, note), names in groups.items():
+        place = _WHERE.get(where) or (f"`treadle {where}`" if where in _COMMANDS else f"`{where}`")
+        fields = ", ".join(f"`{name}`" for name in names)
+        if verdict == "later":
+            verdict, note = "not there yet", f"comes with {note}"
+        lines.append(f"| {place} | {fields} | {verdict} | {note} |")
+    return "\n".join(lines) + "\n"

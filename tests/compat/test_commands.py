@@ -1,0 +1,120 @@
+"""AgentLoom's commands, flags and JSON names, as far as they are there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from compat.al_fields import ADDED, ROWS
+
+from e2e.command import treadle
+from wire.http_server import Json, WireServer
+
+FLOW = """\
+name: greet
+config: {provider: nobody, model: config-model}
+state: {who: you, list: []}
+steps:
+  - {id: ask, type: llm_call, prompt: "Hi {state.who} {state.list}", output: reply}
+  - {id: named, type: llm_call, prompt: "Hi", model: step-model}
+"""
+
+
+def names(where: str) -> set[str]:
+    rows = {row.place.partition(".")[2] for row in ROWS if row.place.partition(".")[0] == where}
+    return rows | ADDED.get(where, set())
+
+
+async def test_json_has_agentlooms_names(tmp_path: Path) -> None:
+    (tmp_path / "flow.yaml").write_text(FLOW, encoding="utf-8")
+    done = await treadle("run", "flow.yaml", "-p", "mock", "--json", cwd=tmp_path)
+    result = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert set(result) == names("result")
+    assert set(result["step_results"]["ask"]) == names("step result")
+    assert set(result["step_results"]["ask"]["token_usage"]) == names("usage")
+    assert {"hash", "length_chars", "template_id", "template_vars"} <= set(
+        result["step_results"]["ask"]["prompt_metadata"]
+    )
+    assert (result["workflow_name"], result["status"]) == ("greet", "success")
+
+
+async def test_the_flags_of_run_override_the_config(tmp_path: Path) -> None:
+    (tmp_path / "flow.yaml").write_text(FLOW, encoding="utf-8")
+    state = ("-s", "who=Ann=Lee", "--state", 'list=["a", 1]')
+    flags = ("--provider", "mock", "--model", "other-model")
+    done = await treadle("run", "flow.yaml", *state, *flags, "--json", cwd=tmp_path)
+    result = json.loads(done.stdout)
+    assert result["final_state"]["who"] == "Ann=Lee"
+    assert result["final_state"]["list"] == ["a", 1]
+    models = {step: each["model"] for step, each in result["step_results"].items()}
+    assert models == {"ask": "other-model", "named": "step-model"}
+    streamed = await treadle("run", "flow.yaml", "-p", "mock", "-m", "m", "--stream", cwd=tmp_path)
+    assert (streamed.returncode, streamed.stdout.count("Mock response")) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("run", "none.yaml"), 2),
+        (("run", "flow.yaml", "-s", "novalue"), 2),
+        (("run", "flow.yaml", "--nonsense"), 2),
+        (("run", "flow.yaml"), 2),  # a provider that nobody has
+        (("run", "fails.yaml"), 1),
+        ((), 2),
+    ],
+)
+async def test_exit_codes(tmp_path: Path, arguments: tuple[str, ...], code: int) -> None:
+    (tmp_path / "flow.yaml").write_text(FLOW, encoding="utf-8")
+    fails = (
+        FLOW.partition("steps:")[0] + "steps:\n  - {id: a, type: tool, tool_name: file_read, tool_args: {path: none}}\n"
+    )
+    fails = fails.replace("provider: nobody, model: config-model", "max_retries: 0")
+    (tmp_path / "fails.yaml").write_text(fails, encoding="utf-8")
+    done = await treadle(*arguments, cwd=tmp_path)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+
+
+async def test_validate_finds_every_problem(tmp_path: Path) -> None:
+    broken = (
+        FLOW.replace("model: step-model", "modle: x, depends_on: [nobody]")
+        + "  - {id: t, type: tool, tool_name: nope}\n"
+    )
+    (tmp_path / "flow.yaml").write_text(broken, encoding="utf-8")
+    done = await treadle("validate", "flow.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    for told in ("config.provider", "steps.named.modle", "steps.named.depends_on", "no tool 'nope'"):
+        assert told in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("name", "told"), [("ascii", "ask"), ("mermaid", "flowchart")])
+async def test_visualize_has_agentlooms_formats(tmp_path: Path, name: str, told: str) -> None:
+    (tmp_path / "flow.yaml").write_text(FLOW.replace("nobody", "mock"), encoding="utf-8")
+    done = await treadle("visualize", "flow.yaml", "-f", name, cwd=tmp_path)
+    assert (done.returncode, told in done.stdout) == (0, True)
+
+
+async def test_info_shows_no_part_of_a_key(tmp_path: Path) -> None:
+    done = await treadle("info", cwd=tmp_path, OPENAI_API_KEY="sk-verysecretkey")
+    assert done.returncode == 0
+    assert "OPENAI_API_KEY" in done.stdout
+    assert "sk-" not in done.stdout
+
+
+async def test_http_request_gives_status_headers_and_body(tmp_path: Path) -> None:
+    async with WireServer.open() as server:
+        server.reply(Json({"got": "it"}, status=404, headers={"X-Kind": "a", "Set-Cookie": "secret=1"}))
+        (tmp_path / "flow.yaml").write_text(
+            "name: x\nsteps:\n- {id: a, type: tool, tool_name: http_request, output: order,"
+            f" tool_args: {{url: '{server.url}/x', method: POST, headers: {{A: b}}, body: {{c: 1}}, timeout: 30}}}}\n",
+            encoding="utf-8",
+        )
+        done = await treadle("run", "flow.yaml", "--json", cwd=tmp_path)
+    order = json.loads(done.stdout)["final_state"]["order"]
+    assert order["status_code"] == 404
+    assert json.loads(order["body"]) == {"got": "it"}
+    assert (server.last.method, server.last.headers["a"], server.last.json) == ("POST", "b", {"c": 1})
+    lower = {name.lower(): value for name, value in order["headers"].items()}
+    assert lower["x-kind"] == "a"
+    assert "set-cookie" not in lower
