@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["ADDED", "ROWS", "Row", "shown"]
+__all__ = ["ADDED", "ROWS", "WAITING", "Row", "shown"]
 
 Verdict = Literal["same", "better", "different", "later"]
 
@@ -113,15 +113,20 @@ ROWS: tuple[Row, ...] = (
     Row("llm_call.stream", "same", "", "test_config_stream_streams_every_call_but_those_that_say_otherwise"),
     Row(
         "llm_call.response_schema",
-        "different",
-        "`type: json_schema` only, and no re-asks yet",
-        "test_a_shape_that_is_not_met_fails_the_step_without_another_attempt",
+        "same",
+        "",
+        "test_a_reply_without_the_shape_is_asked_for_again_within_the_attempt",
     ),
-    *_later(
-        "llm_call",
-        "attachments thinking tools tool_choice max_tool_iterations conversation speaker",
-        "treadle-llm-call",
+    *_rows("llm_call", "tools tool_choice", "same", "test_the_model_calls_declared_tools_until_it_answers"),
+    Row(
+        "llm_call.max_tool_iterations",
+        "same",
+        "",
+        "test_at_the_most_iterations_the_last_text_is_the_answer_and_nothing_more_runs",
     ),
+    Row("llm_call.thinking", "same", "", "test_thinking_asks_for_reasoning_and_keeps_it_out_of_the_state"),
+    *_later("llm_call", "conversation speaker", "treadle-conversation"),
+    *_later("llm_call", "attachments", "treadle-attachments"),
     Row("router.conditions", "better", "checked when the file loads, and joins run", _ROUTES),
     Row(
         "router.default",
@@ -187,6 +192,9 @@ ROWS: tuple[Row, ...] = (
     *_later("callback-server", "--checkpoint-dir --host --port --lite --token", "treadle-approval"),
     *_later("agent inspect", "--json", "treadle-agent"),
 )
+
+WAITING = {"llm_call": {"conversation", "speaker"}, "sandbox": {"enabled"}}
+"""Fields that come later and are known already, to say what is missing."""
 
 ADDED = {
     "config": {"strict_templates"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -118,13 +119,85 @@ async def test_the_result_of_a_call_has_its_model_tokens_cost_and_finish_reason(
     assert step["prompt_metadata"]["length_chars"] == 2
 
 
-async def test_a_shape_that_is_not_met_fails_the_step_without_another_attempt(host):
-    shape = {"type": "json_schema", "schema": {"type": "object", "required": ["a"]}}
-    played = scripted("no JSON", "still none", "none", "none", "none")
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"type": "json_schema", "schema": {"type": "object", "required": ["a"]}},
+        {"type": "json_object"},
+        {"type": "pydantic", "model": "shapes_beside_the_flow:Found"},
+    ],
+    ids=lambda shape: shape["type"],
+)
+async def test_a_reply_without_the_shape_is_asked_for_again_within_the_attempt(host, shape, tmp_path, monkeypatch):
+    model = "from pydantic import BaseModel\n\n\nclass Found(BaseModel):\n    a: int\n"
+    (tmp_path / "shapes_beside_the_flow.py").write_text(model, encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "shapes_beside_the_flow", raising=False)
+    fitting = '{"a": 1}'
+    played = scripted("no JSON", fitting, "none", "none", "none")
     flow = steps(asking(response_schema=shape, retry={"max_retries": 1}), config={"provider": "played"})
     result, _ = await run(host, flow, providers={"played": played})
-    assert statuses(result) == {"a": "failed"}
-    assert result.step_results["a"].attempts == 1
+    assert statuses(result) == {"a": "success"}
+    assert result.step_results["a"].output == fitting
+    assert len(played.requests) == 2
+    result, _ = await run(host, flow, providers={"played": played})
+    assert (result.step_results["a"].status, result.step_results["a"].attempts) == ("failed", 1)
+    assert len(played.requests) == 4
+
+
+def tool_calls(*values: Any, text: str = "") -> treadle.ModelResponse:
+    parts = [
+        treadle.ToolCallPart(call_id=f"c{number}", tool_name=name, arguments=arguments)
+        for number, (name, arguments) in enumerate(values)
+    ]
+    message = treadle.AssistantMessage(parts=([treadle.TextPart(text=text)] if text else []) + parts)
+    return reply("", message=message, stop_reason=treadle.StopReason.TOOL_USE, finish_reason="tool_calls")
+
+
+GIVE = {"name": "give", "description": "Gives.", "parameters": {"type": "object", "properties": {"value": {}}}}
+
+
+async def test_the_model_calls_declared_tools_until_it_answers(host):
+    asked = tool_calls(("give", {"value": 1}), ("fail", {"text": "no"}), ("unknown", {}))
+    played = scripted(asked, "done")
+    tools = [GIVE, {"name": "fail", "description": "Fails."}]
+    flow = steps(asking(tools=tools, tool_choice="required", max_tool_iterations=3), config={"provider": "played"})
+    result, _ = await run(host, flow, providers={"played": played})
+    assert result.final_state == {"out": "done"}
+    first, second = played.requests
+    assert [each.name for each in first.tools] == ["give", "fail"]
+    assert first.tools[0].parameters == GIVE["parameters"]
+    assert set(first.tools[1].parameters["properties"]) == {"text"}, "the registered tool's own"
+    # Required, or a tool by name, is for the first call only.
+    assert (first.tool_choice, second.tool_choice) == ("required", "auto")
+    results = [
+        part for message in second.messages if isinstance(message, treadle.ToolMessage) for part in message.results
+    ]
+    assert [part.call_id for part in results] == ["c0", "c1", "c2"]
+    assert result.step_results["a"].usage.input_tokens == 14
+
+
+async def test_at_the_most_iterations_the_last_text_is_the_answer_and_nothing_more_runs(host):
+    played = scripted(tool_calls(("fail", {"text": "ran"}), text="I will see"))
+    flow = steps(asking(tools=[{"name": "fail"}], max_tool_iterations=1), config={"provider": "played"})
+    result, events = await run(host, flow, providers={"played": played})
+    assert (result.status, result.final_state) == ("success", {"out": "I will see"})
+    assert result.step_results["a"].finish_reason == "max_tool_iterations"
+    assert "ToolCallStarted" not in {type(event).__name__ for event in events}
+
+
+async def test_thinking_asks_for_reasoning_and_keeps_it_out_of_the_state(host):
+    message = treadle.AssistantMessage(parts=[treadle.ReasoningPart(text="hm"), treadle.TextPart(text="yes")])
+    played = scripted(reply("", message=message), "no")
+    thinking = {"enabled": True, "budget_tokens": 4000, "level": "low", "capture_reasoning": True}
+    off = {**asking(thinking={"budget_tokens": 5}), "id": "b", "output": "other", "depends_on": ["a"]}
+    flow = steps(asking(thinking=thinking), off, config={"provider": "played"})
+    result, _ = await run(host, flow, providers={"played": played})
+    reasoning = played.requests[0].reasoning
+    assert (reasoning.budget_tokens, reasoning.level, reasoning.capture) == (4000, "low", True)
+    assert played.requests[1].reasoning is None
+    assert result.step_results["a"].reasoning_content == "hm"
+    assert result.final_state == {"out": "yes", "other": "no"}
 
 
 async def test_config_stream_streams_every_call_but_those_that_say_otherwise(host):
