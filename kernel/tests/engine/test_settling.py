@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
+import trio
+import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import treadle
+from treadle import Host
 from treadle._engine.graph import Graph
 from treadle._engine.settling import Settling
 from treadle.contracts.results import StepStatus
-from treadle.contracts.step import Step
+from treadle.contracts.step import Step, StepContext, StepOutcome
+from treadle.errors import StepError
+from treadle.testing import offering
 
 
 @dataclass(frozen=True)
@@ -175,3 +181,101 @@ def test_whatever_order_steps_settle_in_the_design_decides_what_runs_and_why_not
 def test_settling_is_the_same_every_time(nodes, pass_over_failures):
     first = settle_all(nodes, lambda count: 0, pass_over_failures=pass_over_failures)
     assert first == settle_all(nodes, lambda count: 0, pass_over_failures=pass_over_failures)
+
+
+# --- whole runs -----------------------------------------------------------------------------------
+
+
+class Busy(Step):
+    """Takes its time, fails for some attempts, and lets its targets run that it is told; notes what it saw."""
+
+    choices: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+    failures: int = 0
+    seconds: tuple[float, ...] = (0.0,)
+    saw: ClassVar[dict[str, set[str]]] = {}
+    running: ClassVar[list[int]] = [0, 0]
+
+    def targets(self) -> Mapping[str, str]:
+        return dict.fromkeys(self.choices, "")
+
+    async def run(self, ctx: StepContext) -> StepOutcome:
+        self.running[0] += 1
+        self.running[1] = max(self.running)
+        try:
+            await trio.sleep(self.seconds[(ctx.attempt - 1) % len(self.seconds)])
+        finally:
+            self.running[0] -= 1
+        self.saw[self.id] = {key for key in ctx.state if key != "steps"}
+        if ctx.attempt <= self.failures:
+            raise StepError("not yet", transient=True)
+        return StepOutcome(value=self.id, not_taken=frozenset(self.choices) - frozenset(self.takes))
+
+
+BUSY = Host.of({"lab": offering({"step_type": {"busy": Busy}})})
+
+
+@settings(max_examples=60, deadline=None)
+@given(nodes=workflows(), data=st.data(), pass_over_failures=st.booleans(), slots=st.integers(1, 4))
+def test_a_whole_run_does_what_the_design_says_whatever_its_steps_take_and_however_often_they_fail(
+    nodes, data, pass_over_failures, slots
+):
+    retries = data.draw(st.integers(0, 2))
+    failing = {
+        node.id: retries + 1 if node.fails else data.draw(st.integers(0, retries), label=f"failures of {node.id}")
+        for node in nodes
+    }
+    steps = [
+        {
+            "id": node.id,
+            "type": "busy",
+            "depends_on": list(node.depends_on),
+            "choices": node.choices,
+            "takes": sorted(node.takes),
+            "failures": failing[node.id],
+            "seconds": data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=3), label=f"seconds of {node.id}"),
+            "output": f"k_{node.id}",
+            "retry": {"max_retries": retries, "backoff_base": 1},
+        }
+        for node in data.draw(st.permutations(nodes))
+    ]
+    policy = "continue" if pass_over_failures else "skip_downstream"
+    config = {"on_step_failure": policy, "max_concurrent_steps": slots}
+    workflow = treadle.build_workflow({"name": "x", "config": config, "steps": steps}, host=BUSY)
+    workflow = replace(workflow, order=tuple((each, node.id) for node in nodes for each in node.after))
+    Busy.saw.clear()
+    Busy.running[:] = [0, 0]
+
+    async def once() -> Any:
+        async with treadle.open(host=BUSY) as session:
+            return await session.run(workflow)
+
+    result = trio.run(once, clock=trio.testing.MockClock(autojump_threshold=0))
+
+    model = Model(nodes, pass_over_failures=pass_over_failures)
+    named = {"ran ok": "success", "ran and failed": "failed"}
+    expected = {node.id: named.get(model.status(node.id), "skipped") for node in nodes}
+    assert {step_id: str(each.status) for step_id, each in result.step_results.items()} == expected
+    assert result.status == ("failed" if "failed" in expected.values() else "success")
+    for node in nodes:
+        ran = expected[node.id] != "skipped"
+        assert result.step_results[node.id].attempts == (
+            failing[node.id] + (expected[node.id] == "success") if ran else 0
+        )
+        if ran:
+            # "a step reads the initial state plus the writes of its ancestors"
+            seen = {f"k_{each}" for each in ancestors(model, node.id) if expected[each] == "success"}
+            assert Busy.saw[node.id] == seen, node.id
+    assert set(result.final_state) == {f"k_{each}" for each, status in expected.items() if status == "success"}
+    assert Busy.running[1] <= slots
+
+
+def ancestors(model: Model, name: str) -> set[str]:
+    found: set[str] = set()
+    left = [name]
+    while left:
+        node = model.nodes[left.pop()]
+        above = {*node.depends_on, *node.after} - found
+        found |= above
+        left.extend(above)
+    return found
