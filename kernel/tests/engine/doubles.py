@@ -31,6 +31,7 @@ from treadle.messages import (
     Usage,
     UserMessage,
 )
+from treadle.testing import RecordingObserver
 
 Behaviour = Callable[[StepContext], Awaitable[Any]]
 
@@ -252,14 +253,10 @@ def request(key: str = "k", **fields: Any) -> ModelRequest:
 # --- observers, journals, sandboxes ---------------------------------------------------------------
 
 
-class Recorder:
-    """An observer that keeps everything."""
+class Recorder(RecordingObserver):
+    """The observer of the test kit, which keeps everything, with its events in words."""
 
-    def __init__(self) -> None:
-        self.events: list[Any] = []
-
-    async def observe(self, event: Any) -> None:
-        self.events.append(event)
+    events: list[Any]
 
     def told(self) -> list[str]:
         """Each event's type, with the step where there is one."""
