@@ -40,6 +40,7 @@ def _later(where: str, names: str, package: str) -> list[Row]:
 
 
 _CALL = "test_a_call_sends_what_the_file_says_and_writes_the_reply"
+_AGENT = "test_an_agent_takes_a_turn_by_its_file"
 _NAMES = "test_json_has_agentlooms_names"
 _TOOLS = "test_the_built_in_tools_give_what_they_gave"
 _MOCK = "test_the_mock_provider_plays_the_file_and_gives_its_default_elsewhere"
@@ -145,7 +146,16 @@ ROWS: tuple[Row, ...] = (
     Row("tool.file_write", "same", "", _TOOLS),
     Row("tool.shell_command", "same", "", _TOOLS),
     Row("tool.http_request", "same", "", "test_http_request_gives_status_headers_and_body"),
-    *_later("agent", "agent prompt conversation attachments", "treadle-agent"),
+    *_rows("agent", "agent prompt", "same", _AGENT),
+    *_later("agent", "conversation", "treadle-conversation"),
+    *_later("agent", "attachments", "treadle-attachments"),
+    *_rows(
+        "agent file",
+        "name description model system_prompt temperature max_tokens tools loop_policy output_schema constraints",
+        "same",
+        _AGENT,
+    ),
+    *_later("agent file", "memory", "treadle-conversation"),
     *_later("subworkflow", "workflow_path workflow_inline isolated_state input return_keys", "treadle-flow"),
     *_later("approval_gate", "notify timeout_seconds on_timeout", "treadle-approval"),
     *_later("embed", "inputs model dimensions", "treadle-llm-call"),
@@ -193,7 +203,7 @@ ROWS: tuple[Row, ...] = (
     *_later("agent inspect", "--json", "treadle-agent"),
 )
 
-WAITING = {"llm_call": {"conversation", "speaker"}, "sandbox": {"enabled"}}
+WAITING = {"agent": {"conversation"}, "llm_call": {"conversation", "speaker"}, "sandbox": {"enabled"}}
 """Fields that come later and are known already, to say what is missing."""
 
 ADDED = {
@@ -211,6 +221,7 @@ _WHERE = {
     "retry": "`retry:`",
     "config": "`config:`",
     "sandbox": "`config.sandbox:`",
+    "agent file": "the file of an `agent`",
     "tool": "`tool`, and the built-in tools",
     "result": "`--json`",
     "step result": "`--json`, `step_results`",

@@ -244,6 +244,44 @@ async def test_the_latency_models_have_their_names(host, tmp_path, model):
     assert result.status == "success"
 
 
+AGENT = """\
+name: desk
+description: Answers questions about bills.
+model: agent-model
+system_prompt: "You answer {state.who}."
+temperature: 0.3
+max_tokens: 50
+tools: [give]
+loop_policy: {max_iterations: 4, on_max_iterations: error}
+output_schema:
+  type: json_schema
+  schema: {type: object, properties: {refund: {type: boolean}}, required: [refund]}
+constraints: {max_latency_ms: 60000, forbidden_patterns: ["as an AI"]}
+"""
+
+
+async def test_an_agent_takes_a_turn_by_its_file(host, tmp_path):
+    (tmp_path / "desk.yaml").write_text(AGENT, encoding="utf-8")
+    played = scripted(tool_calls(("give", {"value": 1})), tool_calls(("final_result", {"refund": True})))
+    turn = {"id": "a", "type": "agent", "agent": "desk.yaml", "prompt": "Again, {state.who}?", "output": "out"}
+    flow = steps(turn, config={"provider": "played"}, state={"who": "Ann"})
+    result, _ = await run(host, flow, providers={"played": played})
+    assert result.status == "success", result.error
+    assert result.final_state["out"] == {"refund": True}
+    first = played.requests[0]
+    assert (first.model, first.temperature, first.max_tokens) == ("agent-model", 0.3, 50)
+    assert [each.text for each in first.messages] == ["You answer Ann.", "Again, Ann?"]
+    assert [each.name for each in first.tools] == ["give", "final_result"]
+    assert first.tool_choice == "required"
+
+
+async def test_a_forbidden_pattern_fails_an_agent_without_another_attempt(host):
+    agent = {"name": "desk", "constraints": {"forbidden_patterns": ["as an ai"]}}
+    flow = steps({"id": "a", "type": "agent", "agent": agent, "prompt": "hi"}, config={"provider": "played"})
+    result, _ = await run(host, flow, providers={"played": scripted("As an AI, no")})
+    assert (result.step_results["a"].status, result.step_results["a"].attempts) == ("failed", 1)
+
+
 # --- routers --------------------------------------------------------------------------------------
 
 

@@ -69,7 +69,7 @@ def test_every_field_of_the_code_is_in_the_table_or_listed_as_ours(host: Host) -
         "step": treadle.Step,
         "retry": RetrySettings,
         "sandbox": host.sole("sandbox", "a test").load().block_model,
-        **{name: host.load("step_type", name) for name in ("llm_call", "router")},
+        **{name: host.load("step_type", name) for name in ("llm_call", "router", "agent")},
     }
     for where, model in models.items():
         own = set(model.model_fields) - (common if where not in ("step", "top") else set())
@@ -91,7 +91,7 @@ _EXAMPLES: dict[str, Any] = {
     "attachments": [{"source": "a.png"}],
 }
 
-_STEPS = {"agent", "subworkflow", "approval_gate", "embed"}
+_STEPS = {"subworkflow", "approval_gate", "embed"}
 
 
 def document(row: Row) -> dict[str, Any]:
@@ -105,6 +105,8 @@ def document(row: Row) -> dict[str, Any]:
         config["sandbox"] = {name: value}
     elif where in _STEPS:
         step = {"id": "a", "type": where, name: value}
+    elif where == "agent":
+        step = {"id": "a", "type": where, "agent": {"name": "desk"}, "prompt": "hi", name: value}
     else:
         step |= {"conversation": "state.chat"} if name == "speaker" else {}
         step[name] = value
@@ -112,7 +114,7 @@ def document(row: Row) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "row", [row for row in LATER if row.place.partition(".")[0] in {"config", "sandbox", "llm_call", *_STEPS}],
+    "row", [row for row in LATER if row.place.partition(".")[0] in {"config", "sandbox", "llm_call", "agent", *_STEPS}],
     ids=lambda row: row.place,
 )  # fmt: skip
 def test_what_is_not_there_yet_is_refused_and_never_ignored(row: Row, host: Host) -> None:
@@ -128,7 +130,8 @@ def test_what_is_not_there_yet_is_refused_and_never_ignored(row: Row, host: Host
         _names_the_package(problem, host.catalogue.distribution("step_type", where))
     else:
         field = "conversation" if name == "speaker" else name
-        place = {"config": f"config.{name}", "sandbox": "config.sandbox.enabled", "llm_call": f"steps.a.{field}"}[where]
+        places = {"config": f"config.{name}", "sandbox": "config.sandbox.enabled"}
+        place = places.get(where, f"steps.a.{field}")
         assert place in problems, "the field has come: move its row"
         if where == "config":
             _names_the_package(problems[place], host.catalogue.distribution("config_field", name))
@@ -151,7 +154,6 @@ def test_a_package_that_is_in_this_repository_is_in_the_readmes_table(package: s
         assert project["name"] == package
     else:
         assert package in {
-            "treadle-agent",
             "treadle-flow",
             "treadle-approval",
             "treadle-otel",

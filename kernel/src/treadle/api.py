@@ -161,7 +161,7 @@ async def run(
     :raises DocumentError: the file has problems.
     """
     if _is_asyncio_running():
-        from treadle._engine.asyncio_host import run_for_asyncio
+        from treadle._bridges.portal import run_for_asyncio
 
         again = functools.partial(run, workflow, state=state, config=config, on_event=on_event, **extras)
         return await run_for_asyncio(again)
@@ -204,7 +204,7 @@ def run_sync(
     if trio.lowlevel.in_trio_run():
         raise RuntimeError("run_sync would bring this program's trio to a stop; write await treadle.run(...)")
     if _is_asyncio_running():
-        from treadle._engine.asyncio_host import run_in_thread
+        from treadle._bridges.portal import run_in_thread
 
         return run_in_thread(main)
     return trio.run(main)

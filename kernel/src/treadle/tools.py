@@ -26,7 +26,7 @@ from typing import (
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
-from treadle._loops import CALLERS_LOOP, call_on
+from treadle._bridges.loops import CALLERS_LOOP, call_on
 from treadle._suggest import did_you_mean
 from treadle.contracts.tool import Effect, Tool, ToolContext
 from treadle.errors import NotInstalledError, ToolError

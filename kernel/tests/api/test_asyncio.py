@@ -461,7 +461,7 @@ def test_what_cannot_run_there_is_refused_where_it_is_made(options, told):
 async def test_a_loop_that_has_ended_is_an_error_of_the_tool():
     loop = asyncio.new_event_loop()
     loop.close()
-    from treadle._loops import call_on
+    from treadle._bridges.loops import call_on
 
     async def never() -> None:
         raise AssertionError("it is not called")

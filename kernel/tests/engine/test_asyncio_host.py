@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.lowlevel
 
-from treadle._engine.asyncio_host import run_for_asyncio
+from treadle._bridges.portal import run_for_asyncio
 
 
 def test_the_result_and_the_error_come_back_to_asyncio() -> None:

@@ -20,7 +20,7 @@ import trio
 from engine_doubles import act, flow, host_of, run, statuses
 
 import treadle
-from treadle._engine.processes import call_in_process
+from treadle._bridges.processes import call_in_process
 
 MODULE = '''
 import os, subprocess, sys, time
@@ -133,7 +133,7 @@ async def calling(folder: Path) -> AsyncIterator[tuple[trio.Process, list[int]]]
     """A program that makes a call which does not end, and the processes of that call."""
     program = (
         "import sys, trio; sys.path.insert(0, sys.argv[1]); import work_in_processes as work\n"
-        "from treadle._engine.processes import call_in_process\n"
+        "from treadle._bridges.processes import call_in_process\n"
         "trio.run(call_in_process, work.note_and_sleep, sys.argv[2])"
     )
     argv = [sys.executable, "-c", program, str(folder), str(folder / "pids")]

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 import trio
 from pydantic import BaseModel
 
+from treadle._bridges.processes import call_in_process, name_of
 from treadle._document import read_document
 from treadle._engine.children import ParentStep
 from treadle._engine.done_calls import DoneCalls
+from treadle._engine.failures import is_fault
 from treadle._engine.gateway import CallSite
-from treadle._engine.processes import call_in_process, name_of
 from treadle._engine.sending import RequestCleaner, clean
 from treadle._engine.state import StateView, check_value
 from treadle._language import MISSING, ArgumentTree, Expression, Template, look_up
@@ -263,7 +264,7 @@ class RunningStep(StepContext):
     async def run_in_process(self, function: Callable[[*Ts], R], *args: *Ts) -> R:
         """Call a function that blocks, in a process of its own, which is killed when the attempt ends."""
         async with self._run.processes:
-            return await call_in_process(function, *args)
+            return await call_in_process(function, *args, is_fault=is_fault)
 
     def emit_text(self, text: str) -> None:
         """Pass a piece of a streamed reply on to observers."""

@@ -16,8 +16,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 import trio
 
-from treadle._engine.failures import is_fault
-from treadle._engine.worker import LENGTH, Answer
+from treadle._bridges.worker import LENGTH, Answer
 from treadle.errors import StepError
 
 __all__ = ["call_in_process", "name_of"]
@@ -40,11 +39,14 @@ def name_of(function: Callable[..., Any]) -> str:
     return name
 
 
-async def call_in_process(function: Callable[[*Ts], R], *args: *Ts) -> R:
+async def call_in_process(
+    function: Callable[[*Ts], R], *args: *Ts, is_fault: Callable[[type[BaseException]], bool] = lambda _: False
+) -> R:
     """Call a function in a process of its own, and give what it gives or raise what it raises.
 
     However this ends, the process has then ended, and so has all that it started and that stayed in its group.
 
+    :param is_fault: of a built-in class of errors, whether the next call would meet it again.
     :raises StepError: the call or its value cannot be sent, or the process ended without an answer.
     """
     name = name_of(function)
@@ -66,7 +68,7 @@ async def call_in_process(function: Callable[[*Ts], R], *args: *Ts) -> R:
     answer = Answer(*pickle.loads(sent))  # noqa: S301 - from a program of ours, as all that is read here
     if answer.kind == "value":
         return _loaded(name, answer)  # type: ignore[no-any-return]
-    raise _error_of(name, answer)
+    raise _error_of(name, answer, is_fault)
 
 
 def _messages(name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[bytes, bytes]:
@@ -139,7 +141,7 @@ def _loaded(name: str, answer: Answer) -> Any:
         ) from error
 
 
-def _error_of(name: str, answer: Answer) -> BaseException:
+def _error_of(name: str, answer: Answer, is_fault: Callable[[type[BaseException]], bool]) -> BaseException:
     if answer.kind == "call":
         return StepError(
             f"function '{name}' cannot be called in a process: there, {answer.said}",

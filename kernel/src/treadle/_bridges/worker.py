@@ -1,4 +1,4 @@
-"""The other end of :mod:`treadle._engine.processes`: a program that makes one call and tells what came of it.
+"""The other end of :mod:`treadle._bridges.processes`: a program that makes one call and tells what came of it.
 
 It is run as a file and imports the standard library only, so that a call which needs nothing else starts in
 milliseconds. What goes to and fro is a length of eight bytes, big-endian, and as many bytes of pickle.
