@@ -344,7 +344,7 @@ async def test_nothing_is_left_of_many_calls(work):
 async def test_at_most_as_many_at_once_as_steps(autojump_clock, monkeypatch):
     now = most = 0
 
-    async def counting(function: Any, *args: Any) -> None:
+    async def counting(function: Any, *args: Any, is_fault: Any) -> None:
         nonlocal now, most
         now += 1
         most = max(most, now)
