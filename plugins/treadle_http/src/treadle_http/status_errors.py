@@ -46,10 +46,12 @@ _BY_HUNDRED: Mapping[int, type[ProviderError]] = {3: RedirectError, 4: BadReques
 # https://platform.openai.com/docs/guides/error-codes, https://docs.anthropic.com/en/api/errors,
 # https://cloud.google.com/apis/design/errors
 _STATUS_OF_WORD: Mapping[str, int] = {
+    "api_error": 500,
     "authentication_error": 401,
     "billing_error": 402,
     "billing_hard_limit_reached": 402,
     "billing_not_active": 402,
+    "conflict_error": 409,
     "context_length_exceeded": 400,
     "deadline_exceeded": 408,
     "insufficient_credits": 402,
