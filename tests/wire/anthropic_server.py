@@ -125,7 +125,7 @@ def _cut(block: Mapping[str, Any], pieces: int) -> tuple[dict[str, Any], list[di
         deltas.append({"type": "signature_delta", "signature": block["signature"]})
         return {"type": "thinking", "thinking": "", "signature": ""}, deltas
     if kind in ("tool_use", "server_tool_use"):
-        written = json.dumps(block["input"]) if block["input"] else ""
+        written = json.dumps(block["input"], ensure_ascii=False) if block["input"] else ""
         deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", *_pieces(written, pieces))]
         return {**block, "input": {}}, deltas
     return dict(block), []

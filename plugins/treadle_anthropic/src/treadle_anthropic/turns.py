@@ -141,10 +141,12 @@ class _Builder:
             self._results[wire_id] = block
 
     def assistant(self, message: AssistantMessage) -> None:
-        blocks = [block for part in message.parts for block in self._blocks(part)]
+        asked: dict[str, str] = {}
+        blocks = [block for part in message.parts for block in self._blocks(part, asked)]
         if not blocks:
             return
         self._close_user_turn()
+        self._open = asked
         self._turn("assistant", prefixed(blocks, message.name))
 
     def finished(self) -> Conversation:
@@ -183,10 +185,10 @@ class _Builder:
         else:
             turns.append({"role": role, "content": list(content)})
 
-    def _blocks(self, part: AssistantPart) -> Iterator[dict[str, Any]]:
+    def _blocks(self, part: AssistantPart, asked: dict[str, str]) -> Iterator[dict[str, Any]]:
         kept = part.provider_data.get(API)
         if isinstance(part, ToolCallPart):
-            yield self._call(part, kept if isinstance(kept, Mapping) else {})
+            yield self._call(part, kept if isinstance(kept, Mapping) else {}, asked)
         elif isinstance(part, ReasoningPart) and not self._with_thinking:
             return
         elif isinstance(kept, list | tuple):
@@ -194,21 +196,19 @@ class _Builder:
         elif isinstance(part, TextPart) and part.text.strip():
             yield _text(part.text)
 
-    def _call(self, call: ToolCallPart, extra: Mapping[str, Any]) -> dict[str, Any]:
+    def _call(self, call: ToolCallPart, extra: Mapping[str, Any], asked: dict[str, str]) -> dict[str, Any]:
         wire_id = call.call_id if _ID.fullmatch(call.call_id) else _made_id(call.call_id)
         stem, n = wire_id[:56], 2
         while wire_id in self._taken:  # servers that number the calls of every reply from 0
             wire_id, n = f"{stem}_{n}", n + 1
         self._taken.add(wire_id)
-        self._pending(call.call_id, wire_id)
+        call_id = call.call_id
+        while call_id in asked:  # a second call of one id in one turn: it can have no result of its own
+            call_id += "\0"
+        asked[call_id] = wire_id
         # What was no JSON object goes back as the API's pages say: the model sees what it wrote.
         given: Any = {"INVALID_JSON": call.raw_arguments or ""} if call.arguments is None else dict(call.arguments)
         return {**extra, "type": "tool_use", "id": wire_id, "name": call.tool_name, "input": given}
-
-    def _pending(self, call_id: str, wire_id: str) -> None:
-        while call_id in self._open:  # a second call of one id in one turn: it can have no result of its own
-            call_id += "\0"
-        self._open[call_id] = wire_id
 
     def _content(self, result: ToolResultPart) -> Iterator[dict[str, Any]]:
         if result.content.strip():
