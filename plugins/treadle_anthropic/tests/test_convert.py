@@ -140,8 +140,8 @@ def test_calls_in_the_history_are_declared_where_the_request_has_no_tools() -> N
             "Anthropic takes no tool named 'look up': letters, digits, _ and - only, 128 characters at most",
         ),
         (
-            {"tools": (ToolSpec(name="look", parameters={"properties": {"q": {"type": 7}}}),)},
-            "tool 'look': parameters.properties.q.type: not a JSON Schema: 7 is not valid under any of the given schemas",
+            {"tools": (SPEC, ToolSpec(name="bad", parameters={"required": "q"}))},
+            "tool 'bad': parameters.required: not a JSON Schema: 'q' is not of type 'array'",
         ),
         ({"tool_choice": NamedTool(name="x")}, "tool_choice names 'x', which is not among the tools"),
         (
