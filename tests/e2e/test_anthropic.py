@@ -98,7 +98,7 @@ async def test_a_wrong_budget_fails_at_load(tmp_path: Path, thinking_block: str,
         code, _, stderr = await run(server, tmp_path, step)
         assert server.accepted == 0
     assert code == 2
-    assert f"flow.yaml:4:11: steps.sum.type: provider 'anthropic' cannot take this request: {says}" in stderr
+    assert f"flow.yaml:5:11: steps.sum.type: provider 'anthropic' cannot take this request: {says}" in stderr
 
 
 async def test_an_overloaded_server_is_asked_again(tmp_path: Path) -> None:
