@@ -304,6 +304,6 @@ def test_attachments_of_other_kinds_are_refused(media: MediaPart, says: str) -> 
     [((thought(), call()), False), ((TextPart(text="x"), call()), True), ((call(),), True)],
 )
 def test_a_tool_loop_that_was_not_thought_about_is_known(parts: tuple[Any, ...], expected: bool) -> None:
-    messages = [UserMessage.of("go"), AssistantMessage(parts=parts), ToolMessage(results=(result(),))]
+    messages: list[Message] = [UserMessage.of("go"), AssistantMessage(parts=parts), ToolMessage(results=(result(),))]
     assert conversation_of(messages, provider="anthropic").answers_without_thinking() is expected
     assert Conversation().answers_without_thinking() is False

@@ -592,8 +592,8 @@ async def test_leaving_a_stream_early_ends_it_at_the_server(
         for turn in range(10):
             async with provider.exchange(ask(stream=True)) as events:
                 assert [await anext(events) for _ in range(turn % 4)] == [TextDelta(f"{n} ") for n in range(turn % 4)]
-                await server.until(lambda it, turn=turn: len(it.requests) == turn + 2)
-            await server.until(lambda it, turn=turn: it.disconnects == turn + 1 and it.connections == 0)
+                await server.until(lambda it: len(it.requests) == turn + 2)  # noqa: B023 - called at once
+            await server.until(lambda it: (it.disconnects, it.connections) == (turn + 1, 0))  # noqa: B023
         await wait_all_tasks_blocked()
         # One less than before: the server's task of the connection that was idle.
         assert trio.lowlevel.current_statistics().tasks_living == tasks - 1
