@@ -30,7 +30,9 @@ BIN = Path(sys.executable).parent
 DRIVERS = HERE / "drivers"
 PEERS_VENV = HERE / ".venv-peers"
 PEERS = ["agentloom==0.4.0"]
-CHAINS = (50, 1000)
+GRAPHS = (("chain", 50), ("chain", 1000), ("chain", 10_000), ("fan-out", 10_000))
+MOST_OF_PEERS = 1000
+"""Steps of a chain; theirs costs more than in proportion, and nothing is learnt by waiting for it."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Row:
     """One thing to measure.
 
     :param floor: label of the row of the same workload that it is compared with; None for the floor itself.
+    :param peer: label of another system's row of the same workload, where that is compared with too.
     :param says: text that its output must hold, or it did not do the work.
     :param reports: whether it measures itself, and prints a JSON object with `seconds` and `n`; else the whole process
         counts.
@@ -47,6 +50,7 @@ class Row:
     label: str
     argv: tuple[str, ...]
     floor: str | None = None
+    peer: str | None = None
     says: str = ""
     reports: bool = False
     env: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -72,38 +76,54 @@ def python(code: str) -> tuple[str, ...]:
 def start_up_rows() -> list[Row]:
     treadle = str(BIN / "treadle")
     one = str(HERE / "one.yaml")
+    validate, run = (treadle, "validate", one), (treadle, "run", one, "--json")
     floor = "python -c pass"
     return [
         Row("start-up", floor, python("pass")),
         Row("start-up", "import trio", python("import trio"), floor),
         Row("start-up", "import treadle", python("import treadle"), floor),
-        Row("start-up", "treadle --help", (treadle, "--help"), floor, says="validate"),
-        Row("start-up", "treadle validate", (treadle, "validate", one), floor, says="ok (1 step)"),
-        Row("start-up", "treadle run, one mock step", (treadle, "run", one, "--json"), "import trio", says='"answer"'),
+        Row("start-up", "treadle --help", (treadle, "--help"), floor, "agentloom --help", says="validate"),
+        Row("start-up", "treadle validate", validate, floor, "agentloom validate", says="ok (1 step)"),
+        Row("start-up", "treadle run", run, "import trio", "agentloom run", says='"answer"'),
     ]
 
 
-def chain_rows(plugin: Path) -> list[Row]:
+def graph_rows(plugin: Path) -> list[Row]:
     rows = []
-    path = os.pathsep.join([str(plugin), str(DRIVERS)])
-    for count in CHAINS:
+    env = {"PYTHONPATH": os.pathsep.join([str(plugin), str(DRIVERS)])}
+    for shape, count in GRAPHS:
         for label, floor in (("floor: trio", None), ("treadle", "floor: trio")):
-            driver = DRIVERS / ("chain_floor.py" if floor is None else "chain_treadle.py")
-            argv = (sys.executable, str(driver), str(count))
-            rows.append(Row(f"chain of {count}", label, argv, floor, reports=True, env={"PYTHONPATH": path}))
+            driver = DRIVERS / ("graph_floor.py" if floor is None else "graph_treadle.py")
+            argv = (sys.executable, str(driver), shape, str(count))
+            peer = "agentloom" if floor and _peer_runs(shape, count) else None
+            rows.append(Row(f"{shape} of {count}", label, argv, floor, peer, reports=True, env=env))
     return rows
+
+
+def _peer_runs(shape: str, count: int) -> bool:
+    return shape == "chain" and count <= MOST_OF_PEERS
 
 
 def peer_rows() -> list[Row]:
     """Other systems' command lines, doing what their manuals say."""
     agentloom = str(PEERS_VENV / "bin" / "agentloom")
     one = str(HERE / "one.yaml")
-    run = (agentloom, "run", one, "--lite")
     floor = "python -c pass"
     return [
         Row("start-up", "agentloom --help", (agentloom, "--help"), floor, says="validate"),
         Row("start-up", "agentloom validate", (agentloom, "validate", one), floor, says="is valid"),
-        Row("start-up", "agentloom run --lite, one mock step", run, "import trio", says="[OK] success"),
+        Row("start-up", "agentloom run", (agentloom, "run", one, "--lite"), "import trio", says="[OK] success"),
+        *(
+            Row(
+                f"{shape} of {count}",
+                "agentloom",
+                (str(PEERS_VENV / "bin" / "python"), str(DRIVERS / "graph_agentloom.py"), shape, str(count)),
+                "floor: trio",
+                reports=True,
+            )
+            for shape, count in GRAPHS
+            if _peer_runs(shape, count)
+        ),
     ]
 
 
@@ -176,41 +196,55 @@ def run_rounds(rows: Sequence[Row], rounds: int, folder: Path) -> dict[Row, list
 
 
 def summarize(samples: Mapping[Row, Sequence[Sample]]) -> list[dict[str, Any]]:
-    """One object a row: median, least and most, and the ratio of medians to its floor's in this same run."""
-    medians: dict[tuple[str, str], float] = {}
-    table = []
-    for row, all_of_row in samples.items():
-        good = [sample for sample in all_of_row if sample.failure is None]
-        failures = sorted({sample.failure for sample in all_of_row if sample.failure is not None})
-        entry: dict[str, Any] = {"workload": row.workload, "label": row.label, "unit": row.unit, "failures": failures}
-        if good and not failures:
-            values = [sample.value for sample in good]
-            medians[row.workload, row.label] = statistics.median(values)
-            entry |= {
-                "median": round(statistics.median(values), 3),
-                "min": round(min(values), 3),
-                "max": round(max(values), 3),
-                "memory_mib": round(statistics.median(sample.memory for sample in good), 1),
-                "runs": len(values),
-            }
-            floor = medians.get((row.workload, row.floor)) if row.floor else None
-            ratio = round(medians[row.workload, row.label] / floor, 2) if floor else None
-            entry |= {"floor": row.floor, "ratio": ratio}
-        table.append(entry)
-    return table
+    """One object a row: median, least and most, and ratios of medians, all of this same run.
+
+    `ratio` is to its floor's; `peer_ratio` and `peer_memory_ratio` are to another system's.
+    """
+    table = {(row.workload, row.label): _entry(row, all_of_row) for row, all_of_row in samples.items()}
+    for row in samples:
+        entry = table[row.workload, row.label]
+        for name, label in (("", row.floor), ("peer_", row.peer)):
+            other = table.get((row.workload, label)) if label else None
+            if other is None or "median" not in other or "median" not in entry:
+                continue
+            entry[f"{name}ratio"] = round(entry["median"] / other["median"], 2)
+            if name:
+                entry[f"{name}memory_ratio"] = round(entry["memory_mib"] / other["memory_mib"], 2)
+    return list(table.values())
+
+
+def _entry(row: Row, samples: Sequence[Sample]) -> dict[str, Any]:
+    entry: dict[str, Any] = {"workload": row.workload, "label": row.label, "unit": row.unit}
+    entry |= {"floor": row.floor, "peer": row.peer}
+    entry["failures"] = sorted({sample.failure for sample in samples if sample.failure is not None})
+    if samples and not entry["failures"]:
+        values = [sample.value for sample in samples]
+        entry |= {
+            "median": round(statistics.median(values), 3),
+            "min": round(min(values), 3),
+            "max": round(max(values), 3),
+            "memory_mib": round(statistics.median(sample.memory for sample in samples), 1),
+            "runs": len(values),
+        }
+    return entry
 
 
 def print_table(table: Sequence[Mapping[str, Any]]) -> None:
     spread = f"{'median':>9} {'min':>9} {'max':>9}"
-    print(f"{'workload':<14} {'row':<36} {spread} {'unit':<8} {'MiB':>6} {'ratio':>6}  floor")
+    print(
+        f"{'workload':<17} {'row':<18} {spread} {'unit':<8} {'MiB':>6} {'x floor':>8} {'x peer':>7} {'MiB x peer':>10}"
+    )
     for entry in table:
-        start = f"{entry['workload']:<14} {entry['label']:<36}"
+        start = f"{entry['workload']:<17} {entry['label']:<18}"
         if entry["failures"]:
             print(f"{start} FAILED: {entry['failures'][0]}")
             continue
-        ratio = f"{entry['ratio']:>6.2f}  {entry['floor']}" if entry["ratio"] else ""
         spread = f"{entry['median']:>9.1f} {entry['min']:>9.1f} {entry['max']:>9.1f}"
-        print(f"{start} {spread} {entry['unit']:<8} {entry['memory_mib']:>6.1f} {ratio}".rstrip())
+        widths = {"ratio": 8, "peer_ratio": 7, "peer_memory_ratio": 10}
+        ratios = " ".join(
+            f"{entry[name]:>{width}.2f}" if name in entry else " " * width for name, width in widths.items()
+        )
+        print(f"{start} {spread} {entry['unit']:<8} {entry['memory_mib']:>6.1f} {ratios}".rstrip())
 
 
 def about() -> dict[str, Any]:
@@ -237,7 +271,7 @@ def main() -> int:
         plugin = Path(name, "plugin")
         plugin.mkdir()
         write_noop_plugin(plugin)
-        rows = [*start_up_rows(), *(peer_rows() if options.peers else []), *chain_rows(plugin)]
+        rows = [*start_up_rows(), *(peer_rows() if options.peers else []), *graph_rows(plugin)]
         rows = [row for row in rows if options.only in row.workload]
         if not rows:
             print(f"no workload's name holds {options.only!r}", file=sys.stderr)

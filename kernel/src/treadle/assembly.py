@@ -17,9 +17,10 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from treadle._dataclasses import dataclass
 from treadle.messages import ToolCallDelta, ToolCallPart
 
 __all__ = ["ToolCallAssembly", "tool_call_part", "with_unique_ids"]

@@ -35,8 +35,9 @@ from __future__ import annotations
 
 import copyreg
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
+
+from treadle._dataclasses import dataclass
 
 __all__ = [
     "AuthenticationError",

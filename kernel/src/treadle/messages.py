@@ -20,10 +20,12 @@ Sources: https://platform.openai.com/docs/api-reference/chat, https://docs.anthr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, dataclass_transform
+
+from treadle._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

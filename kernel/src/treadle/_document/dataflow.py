@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, reduce
 from itertools import islice
 from operator import or_
 from typing import Any, NamedTuple
 
+from treadle._dataclasses import dataclass
 from treadle._document.problems import Inside, Path, Reporter, dotted_path
 from treadle._language import MISSING, ArgumentTree, Expression, StatePath, Template, look_up
 from treadle._language.paths import Part, path_text

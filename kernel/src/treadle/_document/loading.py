@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, ValidationError
 
+from treadle._dataclasses import dataclass
 from treadle._document.checking import (
     check_default_provider,
     check_dependencies,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from treadle._dataclasses import dataclass
 from treadle._document.reading import LINE_BREAK, Marks, Place, Span
 from treadle._language.arguments import faults
 from treadle._suggest import did_you_mean, only_match

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import yaml
 
+from treadle._dataclasses import dataclass
 from treadle._suggest import similar_file
 from treadle.errors import DocumentError, Problem
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from treadle._dataclasses import dataclass
 from treadle._suggest import did_you_mean
 from treadle.contracts.config import RunConfig
 from treadle.contracts.results import json_value

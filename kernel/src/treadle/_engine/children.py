@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from treadle._dataclasses import dataclass
 from treadle.contracts.events import RunEvent, RunFinished, RunStarted, StepFinished
 
 if TYPE_CHECKING:

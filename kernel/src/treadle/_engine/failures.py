@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import ValidationError
 
+from treadle._dataclasses import dataclass
 from treadle.contracts.config import RetrySettings
 from treadle.errors import ProviderError, TreadleError
 from treadle.nurseries import lone_error

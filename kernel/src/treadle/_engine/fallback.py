@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from treadle._dataclasses import dataclass
 from treadle.errors import ProviderError, TreadleError, UnsupportedError
 
 if TYPE_CHECKING:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import trio
 
+from treadle._dataclasses import dataclass
 from treadle._engine.fallback import AttemptFailure, all_failed, fallback_warning
 from treadle._settings.candidates import Candidate, candidates_for
 from treadle._settings.providers import refused, with_model

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 
+from treadle._dataclasses import dataclass
 from treadle.contracts.step import Step
 
 __all__ = ["Graph"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from treadle._dataclasses import dataclass
 from treadle.messages import ModelResponse, Usage
 
 __all__ = ["Meter"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar
 
 import trio
 
+from treadle._dataclasses import dataclass
 from treadle.errors import TreadleError
 
 __all__ = ["Resource"]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import trio
 
+from treadle._dataclasses import dataclass
 from treadle._document import build_workflow, load_workflow, provider_overrides, sandbox_block
 from treadle._engine.children import ChildHub, ParentStep
 from treadle._engine.context import RunningStep

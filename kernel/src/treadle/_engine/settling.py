@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from treadle._dataclasses import dataclass
 from treadle._engine.graph import Graph
 from treadle.contracts.results import StepStatus
 

@@ -16,10 +16,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from typing import Any
 
+from treadle._dataclasses import dataclass
 from treadle._engine.sending import clean, clean_text
 from treadle._language import MISSING, StatePath, assign, look_up
 from treadle._language.values import declared_fields

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
+from treadle._dataclasses import dataclass
 from treadle._language.fields import DocumentField
 from treadle._language.paths import MISSING, Part, StatePath, look_up
 from treadle._language.templates import Reference, Template

@@ -9,9 +9,10 @@ isinstance`` and harmless methods of text and dictionaries. Nothing is evaluated
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
+from treadle._dataclasses import dataclass
 from treadle._language.compiler import Compiler, Names, Read
 from treadle._language.fields import DocumentField
 from treadle._language.paths import path_text

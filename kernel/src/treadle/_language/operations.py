@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from treadle._dataclasses import dataclass
 from treadle._language.paths import MISSING, Part, look_up
 from treadle._language.values import excerpt, kind_of
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from treadle._dataclasses import dataclass
 from treadle._language.fields import DocumentField
 from treadle._language.values import declared_fields, excerpt, kind_of
 from treadle.errors import StateError

@@ -27,8 +27,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 
+from treadle._dataclasses import dataclass
 from treadle._language.paths import Part
 from treadle._language.values import excerpt
 from treadle.errors import TemplateError

@@ -17,9 +17,10 @@ ignored, with a warning; a spec that does not fit the value is an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
+from treadle._dataclasses import dataclass
 from treadle._language.fields import DocumentField
 from treadle._language.paths import MISSING, look_up, path_text
 from treadle._language.placeholders import Placeholder, Reference, scan

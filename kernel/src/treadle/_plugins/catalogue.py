@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from treadle._dataclasses import dataclass
 from treadle._plugins.finding import list_entry_points
 from treadle.contracts.offers import Role
 

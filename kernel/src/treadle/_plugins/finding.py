@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, distributions
 from typing import Any
 
 from stevedore.named import NamedExtensionManager
+
+from treadle._dataclasses import dataclass
 
 __all__ = ["COMMANDS", "PLUGINS", "Distribution", "distribution_of", "list_entry_points", "load_entry_point"]
 

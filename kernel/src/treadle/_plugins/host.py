@@ -8,13 +8,14 @@ import re
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
 import pluggy
 
+from treadle._dataclasses import dataclass
 from treadle._plugins.catalogue import Catalogue
 from treadle._plugins.finding import PLUGINS, Distribution, distribution_of, list_entry_points, load_entry_point
 from treadle._plugins.registry import ROLES, Registered, Registry, cause_of, hook_of

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from typing import Any, get_args
 
+from treadle._dataclasses import dataclass
 from treadle._plugins.finding import Distribution, distribution_of
 from treadle.contracts.offers import Offer, Role
 from treadle.errors import PluginError

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from treadle._dataclasses import dataclass
 from treadle._settings.providers import default_model
 from treadle.contracts.provider import Provider
 from treadle.errors import TreadleError

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from treadle._dataclasses import dataclass
 from treadle.contracts.offers import ProviderOffer
 from treadle.contracts.provider import FromEnv, Provider, ProviderSettings
 from treadle.errors import ConfigurationError, PluginError, TreadleError

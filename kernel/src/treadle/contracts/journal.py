@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
+
+from treadle._dataclasses import dataclass
 
 __all__ = ["EntryKind", "Journal", "JournalEntry"]
 

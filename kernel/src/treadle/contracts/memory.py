@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from treadle._dataclasses import dataclass
 from treadle.messages import Message, ModelRequest, ModelResponse
 
 if TYPE_CHECKING:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
+
+from treadle._dataclasses import dataclass
 
 __all__ = ["ConfigOffer", "LayerOffer", "LayerScope", "Offer", "ProviderOffer", "Role"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from types import TracebackType
 from typing import ClassVar, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from treadle._dataclasses import dataclass
 from treadle.errors import UnsupportedError
 from treadle.messages import (
     EmbedRequest,

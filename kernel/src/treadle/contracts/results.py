@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, Literal
 
+from treadle._dataclasses import dataclass
 from treadle.contracts.events import RunWarning
 from treadle.messages import Usage
 

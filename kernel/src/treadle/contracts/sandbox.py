@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Literal, Protocol, Self
 
 from pydantic import BaseModel
+
+from treadle._dataclasses import dataclass
 
 __all__ = ["CommandResult", "HttpClient", "HttpReply", "HttpRequest", "Purpose", "Sandbox"]
 

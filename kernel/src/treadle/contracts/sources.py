@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from treadle._dataclasses import dataclass
 from treadle.messages import MediaPart, Usage
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, TypeVar, Ty
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from treadle._dataclasses import dataclass
 from treadle._language import ArgumentTree, Expression, StatePath, Template
 from treadle.contracts.config import RetrySettings
 from treadle.contracts.offers import Role

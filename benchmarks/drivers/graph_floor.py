@@ -1,6 +1,8 @@
-"""The floor of the chain: the least that a runner on trio can do for steps that wait for each other.
+"""The floor of a graph: the least that a runner on trio can do for steps that wait for each other.
 
-usage: chain_floor.py N. Each step is a task of one nursery, started when the step before it has written its value.
+usage: graph_floor.py chain|fan-out N. Each step is a task of one nursery, started when the last that it waits for has
+written its value. A fan-out is held to the same limit as Treadle's: a task is at work only within a capacity limiter.
+A chain needs none, and has none.
 """
 
 from __future__ import annotations
@@ -8,14 +10,15 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import trio
+from shapes import LIMIT, SHAPES, Graph
 
 Work = Callable[[Sequence[int]], Awaitable[int]]
 
 
-async def run(waits_for: Mapping[str, Sequence[str]], work: Work) -> dict[str, int]:
+async def run(waits_for: Graph, work: Work, limiter: trio.CapacityLimiter | None) -> dict[str, int]:
     """Run every step once its dependencies are done; give what each made."""
     made: dict[str, int] = {}
     missing = {step: len(earlier) for step, earlier in waits_for.items()}
@@ -25,7 +28,11 @@ async def run(waits_for: Mapping[str, Sequence[str]], work: Work) -> dict[str, i
             later[one].append(step)
 
     async def task(step: str, nursery: trio.Nursery) -> None:
-        made[step] = await work([made[one] for one in waits_for[step]])
+        if limiter is None:
+            made[step] = await work([made[one] for one in waits_for[step]])
+        else:
+            async with limiter:
+                made[step] = await work([made[one] for one in waits_for[step]])
         for after in later[step]:
             missing[after] -= 1
             if not missing[after]:
@@ -42,14 +49,15 @@ async def noop(_inputs: Sequence[int]) -> int:
     return 1
 
 
-async def main(count: int) -> None:
-    chain = {f"s{i}": [f"s{i - 1}"] if i else [] for i in range(count)}
-    await run(chain, noop)  # warm-up
+async def main(shape: str, count: int) -> None:
+    graph = SHAPES[shape](count)
+    limiter = trio.CapacityLimiter(LIMIT) if shape == "fan-out" else None
+    await run(graph, noop, limiter)  # warm-up
     start = time.perf_counter()
-    made = await run(chain, noop)
+    made = await run(graph, noop, limiter)
     seconds = time.perf_counter() - start
     assert len(made) == count
     print(json.dumps({"seconds": seconds, "n": count}))
 
 
-trio.run(main, int(sys.argv[1]))
+trio.run(main, sys.argv[1], int(sys.argv[2]))
