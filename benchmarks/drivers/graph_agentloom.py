@@ -20,7 +20,7 @@ from agentloom.tools.registry import ToolRegistry
 from shapes import SHAPES
 
 
-@tool(name="noop", description="Do nothing")
+@tool(name="noop", description="Do nothing")  # type: ignore[untyped-decorator]  # it is not installed here
 async def noop() -> str:
     return "1"
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 import click
 
 import treadle
+from treadle_cli.listed_commands import COMMANDS, list_installed
 
-__all__ = ["COMMANDS", "LazyGroup"]
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
-COMMANDS = "treadle.commands"
-"""Entry points of this group are click commands, by name."""
+__all__ = ["LazyGroup"]
 
 
 class BrokenCommand(click.ClickException):
@@ -34,7 +35,7 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Every name: the group's own commands in the order in which they were added, then those of packages."""
-        return [*self.commands, *sorted(_installed().keys() - self.commands.keys())]
+        return [*self.commands, *sorted(list_installed().keys() - self.commands.keys())]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name, loaded if it is a package's.
@@ -44,7 +45,7 @@ class LazyGroup(click.Group):
         own = super().get_command(ctx, cmd_name)
         if own is not None:
             return own
-        points = _installed().get(cmd_name)
+        points = _find(cmd_name)
         return _load(cmd_name, points) if points else None
 
     def resolve_command(
@@ -61,21 +62,19 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands in the group's help."""
-        installed = _installed()
-        width = formatter.width - 6 - max(map(len, self.list_commands(ctx)), default=0)
-        rows = []
-        for name in self.list_commands(ctx):
-            own = self.commands.get(name)
-            rows.append((name, own.get_short_help_str(width) if own else f"(from {_owners(installed[name])})"))
+        installed = list_installed()
+        width = formatter.width - 6 - max(map(len, [*self.commands, *installed]), default=0)
+        rows = [(name, command.get_short_help_str(width)) for name, command in self.commands.items()]
+        others = sorted(installed.keys() - self.commands.keys())
+        rows += [(name, f"(from {' and '.join(installed[name])})") for name in others]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
 
-def _installed() -> dict[str, list[EntryPoint]]:
-    found: dict[str, list[EntryPoint]] = {}
-    for point in entry_points(group=COMMANDS):
-        found.setdefault(point.name, []).append(point)
-    return found
+def _find(name: str) -> Sequence[EntryPoint]:
+    from importlib.metadata import entry_points  # only now: it takes as long to import as all of click
+
+    return tuple(entry_points(group=COMMANDS, name=name))
 
 
 def _owner(point: EntryPoint) -> str:

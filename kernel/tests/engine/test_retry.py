@@ -202,3 +202,29 @@ async def test_a_step_sees_the_attempt_it_is_in(autojump_clock):
 
     await run(flow(host_of({"a": look}), act("a", retry={"max_retries": 2})))
     assert seen == [1, 2, 3]
+
+
+async def test_a_step_that_waits_for_its_next_attempt_leaves_its_slot_to_others(autojump_clock):
+    at: list[float] = []
+    ends: list[float] = []
+
+    async def other(_ctx: Any) -> None:
+        ends.append(trio.current_time())
+
+    host = host_of({"a": failing(1, lambda: ToolError("flaky"), "made", at), "b": other})
+    steps = (act("a", retry={**PLAIN, "max_retries": 1}), act("b"))
+    result = await run(flow(host, *steps, config={"max_concurrent_steps": 1}))
+    assert result.status == "success"
+    assert at[0] <= ends[0] < at[1] == pytest.approx(at[0] + 1)
+
+
+async def test_a_step_whose_wait_is_over_waits_for_a_slot_again(autojump_clock):
+    at: list[float] = []
+
+    async def long(_ctx: Any) -> None:
+        await trio.sleep(5)
+
+    host = host_of({"a": failing(1, lambda: ToolError("flaky"), "made", at), "b": long, "c": long})
+    steps = (act("a", retry={**PLAIN, "max_retries": 1}), act("b"), act("c"))
+    await run(flow(host, *steps, config={"max_concurrent_steps": 1}))
+    assert at[1] - at[0] == pytest.approx(5), "after the one that had its slot, before the one that has not started"

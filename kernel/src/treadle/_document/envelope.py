@@ -26,7 +26,7 @@ def _version_text(value: Any) -> Any:
 class Envelope(BaseModel):
     """The top level of a workflow file. Each step is checked apart, by its own plugin's model."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     name: str = Field(min_length=1, description="the workflow's name")
     version: Annotated[str, BeforeValidator(_version_text)] = Field(default="1.0", description="the workflow's version")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,6 +107,7 @@ class Run:
         self.threads = trio.Semaphore(max(_THREADS, self.config.max_concurrent_steps))
         self.processes = trio.Semaphore(self.config.max_concurrent_steps)
         self._nursery: trio.Nursery | None = None
+        self._now: Callable[[], float]
         self._scope = trio.CancelScope()
         self._cancel_reason: str | None = None
         self._timed_out = False
@@ -123,7 +124,8 @@ class Run:
         if root._unrecorded is not None:
             raise root._unrecorded  # what follows a gap is not recorded either
         try:
-            self._journal.append(JournalEntry(root.run_id, kind, self._path(step), attempt, ordinal, data))
+            path = self._path(step) if self._place else step
+            self._journal.append(JournalEntry(root.run_id, kind, path, attempt, ordinal, data))
         except Exception as error:
             root._unrecorded = error
             root._scope.cancel()
@@ -178,7 +180,8 @@ class Run:
         A failed, timed-out or cancelled run is a result, not an exception. An enclosing scope that is cancelled
         is: then :class:`trio.Cancelled` passes through, as it must.
         """
-        started = trio.current_time()
+        self._now = trio.lowlevel.current_clock().current_time
+        started = self._now()
         ids = tuple(step.id for step in self._graph.steps)
         attempt = self._parent.attempt if self._parent else 0
         self.record("run_started", "", attempt, 0, {"workflow": self.workflow, "state": self._state.initial})
@@ -251,14 +254,16 @@ class Run:
     def start_ready(self) -> None:
         """Start what may start: all that others can see of it here, as trio runs new tasks in any order."""
         assert self._nursery is not None
-        while not self._scope.cancel_called and self._slots.is_free():
+        if self._scope.cancel_called:
+            return
+        while self._slots.is_free():
             index = self._settling.next_ready()
             if index is None:
                 return
             step = self._graph.steps[index]
             sees = self._sees(index)
             meter = Meter(outer=self._parent.meter) if self._parent else Meter()
-            progress = self._progress[step.id] = _Progress(trio.current_time(), meter, self._slots.take())
+            progress = self._progress[step.id] = _Progress(self._now(), meter, self._slots.take())
             self._begin_attempt(step, progress)
             self._nursery.start_soon(self._run_step, index, step, sees, progress)
 
@@ -272,7 +277,6 @@ class Run:
     async def _run_step(self, index: int, step: Step, sees: int, progress: _Progress) -> None:
         steps = _StepsView(self, sees)
         view = StateView(self._state, sees, steps)
-        retries = step.retry.max_retries if step.retry.max_retries is not None else self.config.max_retries
         while True:
             context = RunningStep(
                 self, step.id, progress.attempt, view, steps, progress.meter, progress.slot, progress.done
@@ -280,6 +284,9 @@ class Run:
             failure = await self._attempt(index, step, context, sees, progress)
             if failure is None:
                 break
+            retries = step.retry.max_retries
+            if retries is None:
+                retries = self.config.max_retries
             if not failure.transient or progress.attempt > retries:
                 self._fail(index, step, failure, progress)
                 break
@@ -294,6 +301,8 @@ class Run:
                         wait=wait,
                     )
                 )
+            progress.slot.give_back()  # others need not wait with it
+            self.start_ready()
             await trio.sleep(wait)
             await progress.slot.take_again()
             self._begin_attempt(step, progress)
@@ -361,7 +370,7 @@ class Run:
         self.record("step_finished", step.id, progress.attempt, 0, {"result": result, "outcome": outcome})
         if make_writes is not None:
             make_writes()
-        not_taken = frozenset(self._graph.number[target] for target in outcome.not_taken)
+        not_taken = frozenset(map(self._graph.number.__getitem__, outcome.not_taken))
         self._settle(index, result, not_taken)
 
     def _pause(self, step: Step, outcome: StepOutcome, of_children: tuple[Pending, ...], progress: _Progress) -> None:
@@ -434,7 +443,7 @@ class Run:
             output=clean(outcome.shown) if outcome else None,
             error=failure.message if failure else self._cancel_reason if status is StepStatus.CANCELLED else None,
             error_classification=failure.classification if failure else None,
-            duration_ms=(trio.current_time() - progress.started) * 1000,
+            duration_ms=(self._now() - progress.started) * 1000,
             attempts=progress.attempt,
             usage=meter.usage,
             cost_usd=meter.cost_usd,

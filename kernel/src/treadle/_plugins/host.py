@@ -162,7 +162,7 @@ class Host:
         if self._settings is None:
             from treadle.contracts.settings import Settings  # only now: it brings pydantic along
 
-            self._settings = Settings()
+            self._settings = Settings.model_construct()  # nothing to check: its validator need not be built
         return self._settings
 
     def resolve(self, role: Role, name: str) -> str:

@@ -17,7 +17,7 @@ class RetrySettings(BaseModel):
     up to ``backoff_max``, times 0.75 to 1.25 with jitter.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     max_retries: int | None = Field(default=None, ge=0, description="further attempts; config.max_retries without it")
     backoff_base: float = Field(default=2.0, ge=0, description="base of the exponential wait, in seconds")
@@ -32,7 +32,7 @@ class RetrySettings(BaseModel):
 class RunConfig(BaseModel):
     """How a workflow runs. Plugins add keys through ``treadle_config_fields``."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     provider: str | None = Field(default=None, description="the model provider; the deployment's default without it")
     model: str | None = Field(default=None, description="the model of steps that name none")

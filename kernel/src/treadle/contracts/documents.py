@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from treadle._dataclasses import dataclass
 from treadle.errors import Severity
 
 if TYPE_CHECKING:

@@ -68,7 +68,7 @@ class ProviderSettings(BaseModel):
     """
 
     # A key pasted into the wrong setting must not be repeated by the error about it.
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, defer_build=True)
 
     default_model: str | None = Field(
         default=None, description="the model where neither workflow nor settings name one"

@@ -11,7 +11,7 @@ from treadle.contracts.offers import Role
 
 __all__ = ["AliasSettings", "Places", "PluginSettings", "ProviderEntry", "RoleSettings", "Settings"]
 
-_FROZEN = ConfigDict(extra="forbid", frozen=True)
+_FROZEN = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Places(Protocol):
@@ -40,7 +40,7 @@ class PluginSettings(BaseModel):
 class ProviderEntry(BaseModel):
     """A model provider of this deployment. The other keys are the settings of its kind."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
     kind: str | None = Field(default=None, description="the provider that it is; the entry's own name without it")
     models: tuple[str, ...] = Field(default=(), description="the models that it serves, by their exact names")
@@ -105,12 +105,16 @@ class Settings(BaseModel):
 
     model_config = _FROZEN
 
-    plugins: PluginSettings = Field(default=PluginSettings(), description="which plugins there are")
+    plugins: PluginSettings = Field(default=PluginSettings.model_construct(), description="which plugins there are")
     provider: str | None = Field(default=None, description="the model provider of workflows that name none")
     model: str | None = Field(default=None, description="the model of that provider where a workflow names none")
     providers: Mapping[str, ProviderEntry] = Field(default={}, description="settings of model providers, by name")
-    roles: RoleSettings = Field(default=RoleSettings(), description="which offer serves where one is chosen")
-    aliases: AliasSettings = Field(default=AliasSettings(), description="names that stand for others, by role")
+    roles: RoleSettings = Field(
+        default=RoleSettings.model_construct(), description="which offer serves where one is chosen"
+    )
+    aliases: AliasSettings = Field(
+        default=AliasSettings.model_construct(), description="names that stand for others, by role"
+    )
     sandbox: Mapping[str, Any] | None = Field(
         default=None, description="limits of tools in every workflow, which config.sandbox can only narrow"
     )

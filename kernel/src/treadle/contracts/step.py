@@ -280,7 +280,8 @@ class Step(BaseModel, ABC):
     :cvar needs: roles that must be served for this step type to work, e.g. ``("memory",)``.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Of all step types, a run pays for the validators of those that its workflow has.
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
     needs: ClassVar[tuple[Role, ...]] = ()
 
     id: str = Field(pattern=r"^\w[\w.-]*$", description="names the step; unique in the workflow")
@@ -288,7 +289,9 @@ class Step(BaseModel, ABC):
     depends_on: tuple[str, ...] = Field(default=(), description="steps that must have settled before this one starts")
     output: StatePath | None = Field(default=None, description="state path that receives what the step makes")
     timeout: float | None = Field(default=None, gt=0, description="most seconds an attempt may take")
-    retry: RetrySettings = Field(default=RetrySettings(), description="when and how a failed attempt is repeated")
+    retry: RetrySettings = Field(
+        default=RetrySettings.model_construct(), description="when and how a failed attempt is repeated"
+    )
 
     @abstractmethod
     async def run(self, ctx: StepContext) -> StepOutcome:

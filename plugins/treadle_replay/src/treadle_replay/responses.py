@@ -34,7 +34,7 @@ FORMAT_VERSION = 2
 
 
 class _Recorded(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class RecordedUsage(_Recorded):
