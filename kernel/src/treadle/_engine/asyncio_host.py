@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -14,6 +14,7 @@ from treadle._engine.streaming import RunStream
 from treadle.contracts.events import Observer, RunEvent
 from treadle.contracts.journal import Journal
 from treadle.contracts.results import RunResult
+from treadle.contracts.tool import Tool
 
 if TYPE_CHECKING:
     from treadle._document import Workflow
@@ -49,11 +50,13 @@ class AsyncioSession:
         state: Mapping[str, Any] | None = None,
         on_event: Callable[[RunEvent], object] | None = None,
         observers: Sequence[Observer] = (),
+        tools: Iterable[Tool] = (),
         run_id: str | None = None,
     ) -> RunResult:
         """As :meth:`Session.run`. A cancellation of the task cancels the run, and its end is waited for."""
         run = self._session.run
-        how: dict[str, Any] = {"state": state, "on_event": on_event, "observers": observers, "run_id": run_id}
+        how: dict[str, Any] = {"state": state, "on_event": on_event, "observers": observers}
+        how |= {"tools": tools, "run_id": run_id}
         return await self._held.call(partial(run, workflow, **how))
 
     @asynccontextmanager

@@ -136,7 +136,7 @@ class RunningStep(StepContext):
 
     def tool(self, name: str) -> Tool:
         """A registered tool."""
-        return self._run.session.tool(name)
+        return self._run.tool(name)
 
     def document(self, path: str, model: type[ModelT]) -> ModelT:
         """A file that the step names."""
@@ -151,7 +151,7 @@ class RunningStep(StepContext):
         self, name: str, arguments: Mapping[str, Any], *, call_id: str | None = None
     ) -> Coroutine[Any, Any, Any]:
         """Run a registered tool. It gets its number here, whenever it is awaited."""
-        tool = self._run.session.tool(name)
+        tool = self._run.tool(name)
         ordinal = next(self._tool_calls)
         return self._call_tool(tool, arguments, ordinal, call_id or f"{self.step_id}.{self.attempt}.{ordinal}")
 

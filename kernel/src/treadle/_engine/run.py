@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,7 @@ from treadle.contracts.journal import EntryKind, JournalEntry
 from treadle.contracts.results import Pending, RunResult, RunStatus, StepResult, StepStatus
 from treadle.contracts.sandbox import Sandbox
 from treadle.contracts.step import Step, StepOutcome
+from treadle.contracts.tool import Tool
 from treadle.messages import Usage
 from treadle.nurseries import open_nursery
 
@@ -81,6 +82,7 @@ class Run:
         *,
         state: Mapping[str, Any] | None = None,
         observers: Sequence[Observer] = (),
+        tools: Iterable[Tool] = (),
         run_id: str | None = None,
         parent: ParentStep | None = None,
     ) -> None:
@@ -89,6 +91,7 @@ class Run:
         self._place = parent.run._path(parent.path) if parent else ""
         self.run_id: str = f"{self._root.run_id}.{self._place}" if parent else run_id or secrets.token_hex(6)
         self.session = session
+        self._tools: Mapping[str, Tool] = parent.run._tools if parent else {each.name: each for each in tools}
         self.workflow = workflow
         self.config = workflow.config
         self.gateway = Gateway(session, self.config.provider, provider_overrides(workflow.host, self.config))
@@ -115,6 +118,14 @@ class Run:
         self._sandbox: Resource[Sandbox] | None = None
         self._sandbox_block: BaseModel | None = None
         self._warnings: dict[RunWarning, None] = {}
+
+    def tool(self, name: str) -> Tool:
+        """The tool of that name: the run's own, or the session's.
+
+        :raises NotInstalledError: there is none.
+        """
+        own = self._tools.get(name)
+        return self.session.tool(name) if own is None else own
 
     # --- for steps ------------------------------------------------------------------------------------
 

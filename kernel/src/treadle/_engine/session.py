@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -59,16 +59,19 @@ class Session:
         state: Mapping[str, Any] | None = None,
         on_event: Callable[[RunEvent], object] | None = None,
         observers: Sequence[Observer] = (),
+        tools: Iterable[Tool] = (),
         run_id: str | None = None,
     ) -> RunResult:
         """Run a workflow, or the file of one, to its end.
 
         :param state: initial values that win over the workflow's own, key by key.
+        :param tools: those of this run alone, which win over the session's.
         :param on_event: called with every event of the run; see :mod:`treadle.contracts.events`.
         :raises DocumentError: the file has problems.
         :raises StateError: a value of ``state`` cannot be kept in a state.
         """
-        return await self.start(workflow, state=state, on_event=on_event, observers=observers, run_id=run_id).execute()
+        how: dict[str, Any] = {"state": state, "on_event": on_event, "observers": observers}
+        return await self.start(workflow, **how, tools=tools, run_id=run_id).execute()
 
     def stream(
         self,
@@ -102,6 +105,7 @@ class Session:
         state: Mapping[str, Any] | None = None,
         on_event: Callable[[RunEvent], object] | None = None,
         observers: Sequence[Observer] = (),
+        tools: Iterable[Tool] = (),
         run_id: str | None = None,
     ) -> Run:
         """A run that is ready: ``await run.execute()`` runs it, ``run.cancel()`` ends it early with a result."""
@@ -109,7 +113,7 @@ class Session:
             workflow = load_workflow(workflow, host=self.host, state_keys=state or ())
         installed = [registered.load()() for registered in self.host.registry.all("observer").values()]
         given = [*observers, *([CallbackObserver(on_event)] if on_event else [])]
-        return Run(self, workflow, state=state, observers=[*installed, *given], run_id=run_id)
+        return Run(self, workflow, state=state, observers=[*installed, *given], tools=tools, run_id=run_id)
 
     # --- for runs -------------------------------------------------------------------------------------
 

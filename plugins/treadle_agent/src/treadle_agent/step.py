@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, model_validator
 
@@ -26,6 +26,9 @@ from treadle_agent.checking import check_agent
 from treadle_agent.definition import AgentDefinition
 from treadle_loop.loop import Outcome
 from treadle_loop.opening import open_turn
+
+if TYPE_CHECKING:
+    from treadle_agent.turn import AgentReply, Approve
 
 __all__ = ["AgentStep"]
 
@@ -69,6 +72,14 @@ class AgentStep(Step):
         :raises StepError: the turn failed; whether trying again may help is the error's own word.
         :raises ProviderError: a model call failed.
         """
+        _, outcome = await self.take(ctx)
+        return outcome
+
+    async def take(self, ctx: StepContext, approve: Approve | None = None) -> tuple[AgentReply, StepOutcome]:
+        """The turn, and what the step makes of it.
+
+        :param approve: asks a person about calls of tools that the agent may not call by itself.
+        """
         from treadle_agent.turn import AgentTurn  # which brings trio: checking a document needs none
 
         definition = self._definition(ctx, self.agent)
@@ -79,6 +90,7 @@ class AgentStep(Step):
             key=self.id,
             model=ctx.config.model or "",
             stream=ctx.config.stream,
+            approve=approve,
         )
         system_prompt = turn.prepare()
         prompt = ctx.render(self.prompt)
@@ -99,7 +111,7 @@ class AgentStep(Step):
             reasoning_content=reply.outcome.reasoning or None,
         )
         writes = opening.writes(ctx, reply.text, speaker=definition.name)
-        return StepOutcome(value=reply.value, raw=reply.text, writes=writes, details=details)
+        return reply, StepOutcome(value=reply.value, raw=reply.text, writes=writes, details=details)
 
     def _definition(self, ctx: StepContext, named: str | AgentDefinition) -> AgentDefinition:
         return named if isinstance(named, AgentDefinition) else ctx.document(named, AgentDefinition)

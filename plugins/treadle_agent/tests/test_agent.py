@@ -1,0 +1,125 @@
+"""``Agent`` in programs, on trio, on asyncio and without either."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import treadle
+from treadle import DocumentError, Host, ToolRegistry, UnavailableError
+from treadle.testing import offering, reply, scripted
+from treadle_agent import plugin
+from treadle_agent.agent import Agent, AgentError
+
+DESK = {"name": "desk", "system_prompt": "You serve {firm}.", "model": "m-desk"}
+
+
+def host(provider: Any) -> Host:
+    offer = treadle.ProviderOffer(provider, "scripted", is_default=True)
+    return Host.of({"agent": plugin, "double": offering({"provider": {"scripted": offer}})})
+
+
+async def test_a_turn_gives_the_reply_its_cost_and_the_agents_own_calls() -> None:
+    provider = scripted(reply("because", cost_usd=0.02))
+    async with treadle.open(host=host(provider)) as session:
+        result = await Agent(DESK, gateway=session).invoke("why {state.x}?", state={"firm": "ACME"})
+    assert (result.reply, result.cost_usd, result.iterations) == ("because", 0.02, 1)
+    texts = [each.text for each in provider.requests[0].messages]
+    assert texts == ["You serve ACME.", "why {state.x}?"], "a prompt of a program is no template"
+
+
+async def test_tools_of_a_registry_need_not_be_installed() -> None:
+    def look(what: str) -> str:
+        """Look it up."""
+        return f"{what}: found"
+
+    from treadle import AssistantMessage, StopReason, ToolCallPart
+
+    call = ToolCallPart(call_id="c", tool_name="look", arguments={"what": "it"})
+    asks = reply("", message=AssistantMessage(parts=(call,)), stop_reason=StopReason.TOOL_USE)
+    provider = scripted(asks, "done")
+    async with treadle.open(host=host(provider)) as session:
+        agent = Agent({**DESK, "tools": ["look"]}, gateway=session, tool_registry=ToolRegistry([look]))
+        result = await agent.invoke("go", state={"firm": "x"})
+    assert (result.reply, result.iterations) == ("done", 2)
+    assert provider.requests[1].messages[-1].results[0].content == "it: found"  # type: ignore[union-attr]
+
+
+async def test_a_call_is_allowed_or_not_by_whoever_is_asked() -> None:
+    from treadle import AssistantMessage, StopReason, ToolCallPart
+
+    def wipe() -> str:
+        """Wipe it."""
+        return "wiped"
+
+    asked: list[tuple[str, Mapping[str, Any]]] = []
+
+    def approve(name: str, arguments: Mapping[str, Any]) -> bool:
+        asked.append((name, arguments))
+        return len(asked) > 1
+
+    call = ToolCallPart(call_id="c", tool_name="wipe", arguments={})
+    asks = reply("", message=AssistantMessage(parts=(call,)), stop_reason=StopReason.TOOL_USE)
+    provider = scripted(asks, asks, "done")
+    async with treadle.open(host=host(provider)) as session:
+        agent = Agent(
+            {**DESK, "tools": ["wipe"], "approve": ["wipe"]},
+            gateway=session,
+            tool_registry=ToolRegistry([wipe]),
+            approve=approve,
+        )
+        await agent.invoke("go", state={"firm": "x"})
+    heard = [each.messages[-1].results[0].content for each in provider.requests[1:]]  # type: ignore[union-attr]
+    assert heard == ["a person did not allow this call of 'wipe'; it was not run", "wiped"]
+    assert asked == [("wipe", {}), ("wipe", {})]
+
+
+async def test_a_turn_that_fails_raises_with_what_it_spent_and_is_not_tried_again() -> None:
+    provider = scripted(UnavailableError("down", provider="scripted", status_code=503))
+    async with treadle.open(host=host(provider)) as session:
+        with pytest.raises(AgentError, match="down") as caught:
+            await Agent(DESK, gateway=session).invoke("go", state={"firm": "x"})
+    assert caught.value.transient
+    assert len(provider.requests) == 1
+
+
+async def test_what_cannot_start_raises() -> None:
+    provider = scripted()
+    async with treadle.open(host=host(provider)) as session:
+        with pytest.raises(AgentError, match="the prompt is empty"):
+            await Agent(DESK, gateway=session).invoke("  ")
+        with pytest.raises(AgentError, match="tool 'nope' is not registered"):
+            await Agent({**DESK, "tools": ["nope"]}, gateway=session).invoke("go")
+        with pytest.raises(AgentError, match="no such file"):
+            await Agent({**DESK, "tools": [{"name": "ask", "agent": "gone.yaml"}]}, gateway=session).invoke("go")
+    assert provider.requests == []
+
+
+def test_an_agent_without_a_model_is_refused_and_the_definitions_own_wins() -> None:
+    with pytest.raises(AgentError, match="agent 'desk' names no model; pass model="):
+        Agent({"name": "desk"})
+    assert Agent({"name": "desk"}, model="m")._model == "m"
+    assert Agent(DESK, model="m")._model == "m-desk"
+
+
+def test_a_file_with_mistakes_is_refused_at_their_lines(tmp_path: Path) -> None:
+    file = tmp_path / "desk.yaml"
+    file.write_text("name: desk\ntols: []\n", encoding="utf-8")
+    with pytest.raises(DocumentError, match=r"desk\.yaml:2:1: tols: unknown field; did you mean 'tools'\?"):
+        Agent.from_yaml(file)
+
+
+def test_it_works_on_asyncio_and_without_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = scripted("one", "two")
+    monkeypatch.setattr("treadle.api.default_host", lambda: host(provider))
+
+    async def main() -> Any:
+        async with treadle.open() as session:
+            return await Agent(DESK, gateway=session).invoke("go", state={"firm": "x"})
+
+    assert asyncio.run(main()).reply == "one"
+    assert Agent(DESK).invoke_sync("go", state={"firm": "x"}).reply == "two"
