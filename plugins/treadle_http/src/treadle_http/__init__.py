@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from treadle_http.client import Timeouts, open_client, tls_context
+    from treadle_http.limits import BODY_LIMIT, BodyTooLargeError
+    from treadle_http.ndjson import LINE_LIMIT, NDJSONDecoder
     from treadle_http.pump import Pumped, pumped
     from treadle_http.redaction import redact
     from treadle_http.sse import ServerSentEvent, SSEDecoder
@@ -19,8 +21,12 @@ if TYPE_CHECKING:
     from treadle_http.waiting import retry_after
 
 __all__ = [
+    "BODY_LIMIT",
     "FACTS",
+    "LINE_LIMIT",
+    "BodyTooLargeError",
     "Facts",
+    "NDJSONDecoder",
     "Pumped",
     "SSEDecoder",
     "ServerSentEvent",
@@ -41,6 +47,8 @@ __all__ = [
 
 _HOMES = {
     "client": ("Timeouts", "open_client", "tls_context"),
+    "limits": ("BODY_LIMIT", "BodyTooLargeError"),
+    "ndjson": ("LINE_LIMIT", "NDJSONDecoder"),
     "pump": ("Pumped", "pumped"),
     "redaction": ("redact",),
     "waiting": ("retry_after",),
