@@ -223,7 +223,7 @@ def test_other_limits_of_the_api_are_told() -> None:
     assert bad.startswith("Gemini takes no tool named '2 words'")
     assert found(tools=(ToolSpec(name="ns.look:up-1"),)) == []
     assert ignored(ask(tools=(SPEC,), parallel_tool_calls=False)) == (
-        "Gemini has no parallel_tool_calls: it is ignored",
+        "parallel_tool_calls is ignored: Gemini has none",
     )
 
 

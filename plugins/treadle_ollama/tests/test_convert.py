@@ -117,7 +117,7 @@ def test_reasoning_is_sent_as_a_level_or_as_true(reasoning: Reasoning, think: An
 
 def test_the_budget_is_ignored_with_a_warning() -> None:
     assert ignored(ask(reasoning=Reasoning(budget_tokens=9))) == (
-        "Ollama takes no budget for reasoning: budget_tokens is ignored",
+        "thinking.budget_tokens is ignored: Ollama takes a level",
     )
 
 
@@ -126,7 +126,7 @@ def test_a_tool_choice_is_let_through_and_ignored_with_a_warning(choice: Any) ->
     request = ask(tools=(SPEC,), tool_choice=choice)
     assert OllamaProvider("ollama", OllamaSettings()).refusals(request) == []
     (warning,) = ignored(request)
-    assert warning.startswith("Ollama has no tool_choice: '")
+    assert warning.startswith("tool_choice is ignored: Ollama has none")
     sent = request_body(request, provider="ollama")
     assert "tool_choice" not in sent
     assert ("tools" in sent) is (choice != "none")  # what is not sent cannot be called
@@ -134,7 +134,7 @@ def test_a_tool_choice_is_let_through_and_ignored_with_a_warning(choice: Any) ->
 
 def test_one_call_at_a_time_cannot_be_asked_for() -> None:
     assert ignored(ask(tools=(SPEC,), parallel_tool_calls=False)) == (
-        "Ollama has no parallel_tool_calls: it is ignored",
+        "parallel_tool_calls is ignored: Ollama has none",
     )
     assert ignored(ask(tools=(SPEC,), parallel_tool_calls=True)) == ()
 

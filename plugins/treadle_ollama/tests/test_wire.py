@@ -216,8 +216,8 @@ async def test_what_the_api_cannot_say_is_ignored_with_a_warning(server: OllamaS
             ask(tools=(SPEC,), tool_choice="required", reasoning=Reasoning(budget_tokens=100), stream=stream),
         )
     assert response.warnings == (
-        "Ollama has no tool_choice: 'required' is ignored",
-        "Ollama takes no budget for reasoning: budget_tokens is ignored",
+        "tool_choice is ignored: Ollama has none",
+        "thinking.budget_tokens is ignored: Ollama takes a level",
     )
     assert set(server.last.json) == {"model", "messages", "tools", "think", "stream"}
 

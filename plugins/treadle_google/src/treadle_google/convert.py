@@ -94,7 +94,7 @@ def problems(request: ModelRequest, *, provider: str) -> Iterator[str]:
 def ignored(request: ModelRequest) -> tuple[str, ...]:
     """What the request asks for and the API has no way to say."""
     if request.tools and request.parallel_tool_calls is False:
-        return ("Gemini has no parallel_tool_calls: it is ignored",)
+        return ("parallel_tool_calls is ignored: Gemini has none",)
     return ()
 
 

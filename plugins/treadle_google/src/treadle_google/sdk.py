@@ -22,6 +22,7 @@ from google.genai import errors, types
 from treadle.errors import ProviderError
 from treadle_google.errors import answer_error, reply_error
 from treadle_http.client import user_agent
+from treadle_http.limits import BodyTooLargeError
 from treadle_http.transport_errors import to_provider_error
 
 __all__ = ["HANDLING", "GeminiClient"]
@@ -49,6 +50,7 @@ _OWN_ERRORS: tuple[type[Exception], ...] = (
     httpx2.StreamError,
     httpx2.InvalidURL,
     httpx2.CookieConflict,
+    BodyTooLargeError,
     OSError,
 )
 

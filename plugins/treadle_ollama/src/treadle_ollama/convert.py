@@ -92,16 +92,14 @@ def problems(request: ModelRequest, *, provider: str) -> Iterator[str]:
 def ignored(request: ModelRequest) -> tuple[str, ...]:
     """What the request asks for and Ollama has no way to say."""
     found = []
-    if request.tools and request.tool_choice != "auto":
-        wanted = request.tool_choice.name if isinstance(request.tool_choice, NamedTool) else request.tool_choice
-        found.append(
-            f"Ollama has no tool_choice: '{wanted}' is ignored"
-            + (", but the tools are left out" if wanted == "none" else "")
-        )
+    if request.tools and request.tool_choice == "none":
+        found.append("tool_choice is ignored: Ollama has none; the tools are left out instead")
+    elif request.tools and request.tool_choice != "auto":
+        found.append("tool_choice is ignored: Ollama has none")
     if request.tools and request.parallel_tool_calls is False:
-        found.append("Ollama has no parallel_tool_calls: it is ignored")
+        found.append("parallel_tool_calls is ignored: Ollama has none")
     if request.reasoning is not None and request.reasoning.budget_tokens is not None:
-        found.append("Ollama takes no budget for reasoning: budget_tokens is ignored")
+        found.append("thinking.budget_tokens is ignored: Ollama takes a level")
     return tuple(found)
 
 

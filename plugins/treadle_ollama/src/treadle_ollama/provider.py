@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from treadle.contracts.provider import Exchange, Features, Provider, ProviderSettings
 from treadle.errors import ResponseError
 from treadle.messages import Completed, EmbedRequest, EmbedResponse, ModelRequest, StreamEvent, Usage
+from treadle_http.limits import BodyTooLargeError
 from treadle_http.reply_events import ReplyEvents
 from treadle_http.sendable import sendable_key
 from treadle_http.status_errors import is_error_body
@@ -193,8 +194,9 @@ def _translated(errors: ServerErrors) -> Iterator[None]:
     """What the HTTP client raises, as the provider's errors."""
     import httpx2
 
+    client = (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, httpx2.CookieConflict, OSError)
     try:
         yield
-    except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, httpx2.CookieConflict, OSError) as error:
+    except (*client, BodyTooLargeError) as error:
         # Without the cause: its text may hold what is taken out of ours.
         raise errors.of_transport(error) from None
