@@ -158,6 +158,18 @@ def test_a_tool_without_parameters_is_sent_without() -> None:
     ]
 
 
+def test_parameters_of_several_forms_are_sent_as_one_object() -> None:
+    by_name = {"properties": {"name": {"type": "string"}, "n": {"type": "integer"}}, "required": ["name", "n"]}
+    by_id = {"properties": {"id": {"type": "integer"}, "n": {"type": "integer"}}, "required": ["id", "n"]}
+    tool = ToolSpec(name="find", parameters={"type": "object", "anyOf": [by_name, by_id]})
+    assert found(tools=(tool,)) == []
+    assert body(tools=(tool,))["tools"][0]["functionDeclarations"][0]["parameters"] == {
+        "type": "OBJECT",
+        "properties": {"name": {"type": "STRING"}, "n": {"type": "INTEGER"}, "id": {"type": "INTEGER"}},
+        "required": ["n"],
+    }
+
+
 @pytest.mark.parametrize(
     ("reasoning", "thinking"),
     [

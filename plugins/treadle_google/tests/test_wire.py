@@ -696,6 +696,14 @@ async def test_the_key_is_in_no_error_text(server: GoogleServer, stream: bool) -
     assert server.last.headers["x-token"] == secret
 
 
+@PLAIN_AND_STREAMED
+async def test_a_name_that_the_sdk_refuses_is_a_bad_request(server: GoogleServer, stream: bool) -> None:
+    async with google_at(server) as provider:
+        with pytest.raises(BadRequestError, match="the Google SDK refuses the request: ") as caught:
+            await events_of(provider, ask(model="gemini?x=1", stream=stream))
+    assert (caught.value.request_sent, caught.value.transient, server.requests) == (False, False, [])
+
+
 # --- leaving early ----------------------------------------------------------------------------------
 
 
@@ -835,7 +843,7 @@ async def test_a_missing_key_is_told_before_any_request(
 
 
 async def test_what_the_environment_says_to_the_sdk_changes_nothing(
-    server: GoogleServer, monkeypatch: pytest.MonkeyPatch
+    server: GoogleServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "p")
@@ -844,6 +852,7 @@ async def test_what_the_environment_says_to_the_sdk_changes_nothing(
     monkeypatch.setenv("GEMINI_API_KEY", "another")
     async with google_at(server) as provider:
         await response_to(provider, ask())
+    assert caplog.messages == []  # not even of the two keys
     assert server.last.path == f"/v1beta/models/{MODEL}:generateContent"
     assert server.last.headers["x-goog-api-key"] == KEY
 

@@ -168,9 +168,18 @@ def request_body(request: ModelRequest, *, provider: str, signatures: bool = Tru
 def _declaration(tool: ToolSpec, provider: str) -> dict[str, Any]:
     declared: dict[str, Any] = {"name": tool.name, "description": tool.description}
     parameters = _compiled(tool.parameters, f"tool '{tool.name}': parameters", provider)
+    if "anyOf" in parameters:
+        parameters = _one_object(parameters["anyOf"])
     if parameters.get("properties"):  # the API refuses an object without any
         declared["parameters"] = parameters
     return declared
+
+
+def _one_object(choices: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Several objects as one, as a function's parameters have to be: with what any has, and what all require."""
+    named = {name: each for choice in choices for name, each in choice.get("properties", {}).items()}
+    required = [name for name in named if all(name in choice.get("required", ()) for choice in choices)]
+    return {"type": "OBJECT", "properties": named, **({"required": required} if required else {})}
 
 
 def _compiled(schema: Mapping[str, Any], root: str, provider: str) -> dict[str, Any]:

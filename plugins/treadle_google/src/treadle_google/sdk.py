@@ -9,6 +9,7 @@ ours, whose transport hands a good answer to whoever asked and gives the SDK an 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -19,10 +20,12 @@ import httpx2
 from google import genai
 from google.genai import errors, types
 
-from treadle.errors import ProviderError
+from treadle.errors import BadRequestError, ProviderError
 from treadle_google.errors import answer_error, reply_error
 from treadle_http.client import user_agent
 from treadle_http.limits import BodyTooLargeError
+from treadle_http.redaction import redact
+from treadle_http.status_errors import MESSAGE_LIMIT
 from treadle_http.transport_errors import to_provider_error
 
 __all__ = ["HANDLING", "GeminiClient"]
@@ -108,17 +111,15 @@ class GeminiClient:
         self.secrets = tuple(secret for secret in (key, *headers.values()) if secret)
         self._http = httpx2.AsyncClient(transport=_Handing(pool), trust_env=False)
         self._no_threads = httpx2.Client(transport=httpx2.MockTransport(_refuse), trust_env=False)
-        self._client = genai.Client(
-            api_key=key,
-            vertexai=False,  # whatever the environment says
-            http_options=types.HttpOptions(
-                base_url=base_url,
-                api_version=api_version,
-                headers={"user-agent": user_agent(), **headers},
-                httpx_async_client=self._http,
-                httpx_client=self._no_threads,  # the SDK would build one, with a TLS context of its own
-            ),
+        options = types.HttpOptions(
+            base_url=base_url,
+            api_version=api_version,
+            headers={"user-agent": user_agent(), **headers},
+            httpx_async_client=self._http,
+            httpx_client=self._no_threads,  # the SDK would build one, with a TLS context of its own
         )
+        with _unheard():
+            self._client = genai.Client(api_key=key, vertexai=False, http_options=options)
 
     async def aclose(self) -> None:
         """Let go of the SDK's clients. They have no connections of their own."""
@@ -168,6 +169,11 @@ class GeminiClient:
                 token = _handover.set(kept)
                 try:
                     await ask()
+                except ValueError as error:
+                    # Such as a model's name that is none: the SDK looks before it asks.
+                    if isinstance(error, _OWN_ERRORS):
+                        raise
+                    raise self._refusal(error) from None
                 finally:
                     _handover.reset(token)
                 if kept.answer is None:
@@ -176,6 +182,12 @@ class GeminiClient:
             finally:
                 if kept.answer is not None:
                     await kept.answer.aclose()
+
+    def _refusal(self, error: ValueError) -> BadRequestError:
+        said = " ".join(redact(str(error), self.secrets).split())[:MESSAGE_LIMIT]
+        return BadRequestError(
+            f"the Google SDK refuses the request: {said}", provider=self._provider, request_sent=False
+        )
 
     @contextmanager
     def _translated(self, kept: _Handover) -> Iterator[None]:
@@ -198,6 +210,21 @@ class GeminiClient:
         return ProviderError(
             f"the Google SDK failed with {type(error).__name__}", provider=self._provider, request_sent=False
         )
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Without what the SDK logs of keys in the environment, which are not asked for."""
+    logger = logging.getLogger("google_genai._api_client")
+    logger.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_nothing)
+
+
+def _nothing(record: logging.LogRecord) -> bool:
+    return False
 
 
 def _refuse(request: httpx2.Request) -> httpx2.Response:
