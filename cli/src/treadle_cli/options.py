@@ -13,7 +13,15 @@ import treadle
 if TYPE_CHECKING:
     from treadle import Host
 
-__all__ = ["config_option", "debug_option", "find_settings_file", "host_options", "host_without", "is_debugging"]
+__all__ = [
+    "config_option",
+    "debug_option",
+    "find_settings_file",
+    "host_options",
+    "host_without",
+    "is_debugging",
+    "tools_option",
+]
 
 _DEBUG = "treadle_cli.debug"
 _CONFIG = "treadle.config"
@@ -76,6 +84,17 @@ def host_options(function: _Function) -> _Function:
     return without(config_option(function))
 
 
+def tools_option(function: _Function) -> _Function:
+    """``--tools SOURCE``, repeatable, as the argument ``tools``."""
+    return click.option(
+        "--tools",
+        metavar="FILE|MODULE",
+        multiple=True,
+        help="Tools of your own: a Python file, or a module of the working directory or installed, as MODULE or "
+        "MODULE:NAME. Repeatable.",
+    )(function)
+
+
 def find_settings_file() -> tuple[str | None, str]:
     """The settings file that counts, or None; and who says so."""
     ctx = click.get_current_context(silent=True)
@@ -85,16 +104,18 @@ def find_settings_file() -> tuple[str | None, str]:
     return treadle.find_settings(), "TREADLE_CONFIG" if "TREADLE_CONFIG" in os.environ else "found"
 
 
-def host_without(names: Collection[str], *, check_providers: bool = False) -> Host:
-    """Everything installed, as the settings file says, except those plugins.
+def host_without(names: Collection[str], *, tools: Collection[str] = (), check_providers: bool = False) -> Host:
+    """Everything installed, as the settings file says, except those plugins, and those tools of one's own.
 
     Without a file not by ``treadle.deployed_host()``, whose module brings the documents along, which not every
     command needs.
 
     :raises DocumentError: the settings file has problems.
-    :raises PluginError: one of the plugins is not installed.
+    :raises PluginError: one of the plugins is not installed, or one of the tools cannot be had.
     """
     file, _ = find_settings_file()
     if file is None:
-        return treadle.Host.discover(without=names)
-    return treadle.deployed_host(file, without=names, check_providers=check_providers)
+        host = treadle.Host.discover(without=names)
+    else:
+        host = treadle.deployed_host(file, without=names, check_providers=check_providers)
+    return host.with_tools(tools, origin="--tools") if tools else host

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 import treadle
-from treadle_cli.options import debug_option, host_options, host_without, is_debugging
+from treadle_cli.options import debug_option, host_options, host_without, is_debugging, tools_option
 from treadle_cli.output import Channel, err, out
 
 __all__ = ["run"]
@@ -41,6 +41,7 @@ __all__ = ["run"]
     is_flag=True,
     help="Print no progress, warnings or totals on stderr, only errors and what the run waits for.",
 )
+@tools_option
 @host_options
 @debug_option
 @click.pass_context
@@ -54,6 +55,7 @@ def run(
     stream: bool | None,
     as_json: bool,
     quiet: bool,
+    tools: Sequence[str],
     without: Sequence[str],
 ) -> None:
     """Run the workflow in FILE and print what its steps wrote to the state.
@@ -75,7 +77,7 @@ def run(
     stderr = err()
     given = state_args.read_state_file(state_file) if state_file is not None else {}
     parsed = [state_args.parse_assignment(text) for text in assignments]
-    host = host_without(without)
+    host = host_without(without, tools=tools)
     given_config = {"provider": provider, "model": model, "stream": stream}
     state_keys = {*given, *(each.path[0] for each in parsed)}
     workflow = treadle.load_workflow(file, host=host, config=given_config, state_keys=state_keys)

@@ -11,7 +11,7 @@ import click
 
 import treadle
 from treadle import TreadleError
-from treadle_cli.options import debug_option, host_options, host_without
+from treadle_cli.options import debug_option, host_options, host_without, tools_option
 from treadle_cli.output import err, out
 
 __all__ = ["schema"]
@@ -31,9 +31,10 @@ _HERE = ""
     help="Write the schema beside FILE, or into this directory, and print the line that belongs on top of FILE.",
 )
 @click.option("-o", "--output", metavar="FILE", help="Write the schema to FILE; - is stdout.")
+@tools_option
 @host_options
 @debug_option
-def schema(kind: str, beside: str | None, output: str | None, without: Sequence[str]) -> None:
+def schema(kind: str, beside: str | None, output: str | None, tools: Sequence[str], without: Sequence[str]) -> None:
     """Print a JSON Schema (2020-12) of workflow files, or of treadle.yaml, as this installation understands them.
 
     An editor with the YAML language server completes and checks by it: `treadle schema --write flow.yaml` makes
@@ -46,7 +47,7 @@ def schema(kind: str, beside: str | None, output: str | None, without: Sequence[
         hint = f"; the kind comes first: treadle schema {beside} --write" if beside in _FILES else ""
         raise click.UsageError(f"{beside}: no such file{hint}")
     stdout, stderr = out(), err()
-    described = _described(kind, without)
+    described = _described(kind, without, tools)
     if beside is not None:
         name = _FILES[kind]
         written = Path(beside).parent / name
@@ -60,7 +61,7 @@ def schema(kind: str, beside: str | None, output: str | None, without: Sequence[
         stdout.write(json.dumps(described, indent=2, ensure_ascii=not stdout.is_utf8) + "\n", raw=True)
 
 
-def _described(kind: str, without: Sequence[str]) -> dict[str, Any]:
+def _described(kind: str, without: Sequence[str], tools: Sequence[str]) -> dict[str, Any]:
     stderr = err()
 
     def left_out(error: TreadleError) -> None:
@@ -68,7 +69,7 @@ def _described(kind: str, without: Sequence[str]) -> dict[str, Any]:
 
     if kind == "settings":  # of everything installed, and whatever the settings say now: they may be under repair
         return treadle.settings_schema(treadle.Host.discover(without=without), left_out=left_out)
-    return treadle.workflow_schema(host_without(without), left_out=left_out)
+    return treadle.workflow_schema(host_without(without, tools=tools), left_out=left_out)
 
 
 def _write(file: Path, described: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import click
 
 import treadle
 from treadle import DocumentError, Problem
-from treadle_cli.options import debug_option, find_settings_file, host_options, host_without
+from treadle_cli.options import debug_option, find_settings_file, host_options, host_without, tools_option
 from treadle_cli.output import err, out
 from treadle_cli.problems import count_problems, plural, problem_json
 
@@ -25,10 +25,18 @@ __all__ = ["validate"]
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list on stdout: each file with its problems.")
 @click.option("--strict", is_flag=True, help="Fail on warnings too.")
+@tools_option
 @host_options
 @debug_option
 @click.pass_context
-def validate(ctx: click.Context, files: Sequence[str], as_json: bool, strict: bool, without: Sequence[str]) -> None:
+def validate(
+    ctx: click.Context,
+    files: Sequence[str],
+    as_json: bool,
+    strict: bool,
+    tools: Sequence[str],
+    without: Sequence[str],
+) -> None:
     """Check workflow files and report every problem in them.
 
     An error is what cannot work; a warning is what may not. A problem is a line FILE:LINE:COLUMN: PLACE: CAUSE on
@@ -42,7 +50,7 @@ def validate(ctx: click.Context, files: Sequence[str], as_json: bool, strict: bo
     stdout, stderr = out(), err()
     results: list[dict[str, Any]] = []
     good = True
-    for file, content, workflow, problems in _check(files, without):
+    for file, content, workflow, problems in _check(files, without, tools):
         ok = content is not None and not (strict and problems)
         good &= ok
         if as_json:
@@ -69,12 +77,12 @@ def validate(ctx: click.Context, files: Sequence[str], as_json: bool, strict: bo
 
 
 def _check(
-    files: Sequence[str], without: Sequence[str]
+    files: Sequence[str], without: Sequence[str], tools: Sequence[str]
 ) -> Iterator[tuple[str, str | None, Workflow | None, Sequence[Problem]]]:
     """Each file, what is in it unless it has errors, the workflow if it is one, and the problems."""
     settings_file, _ = find_settings_file()
     try:
-        host = host_without(without, check_providers=True)
+        host = host_without(without, tools=tools, check_providers=True)
     except DocumentError as error:
         yield settings_file or "", None, None, error.problems
         return

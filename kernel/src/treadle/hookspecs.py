@@ -63,7 +63,7 @@ class TreadleHooks:
     @hookspec
     def treadle_provider_layers(self) -> Mapping[str, LayerOffer]:
         """Layers around model calls. Target: called with no arguments once a session, gives a
-        ``ProviderLayer``. Since 1.0."""
+        ``ProviderLayer``; see ``LayerOffer`` for those of one provider. Since 1.0."""
         raise AssertionError("a specification is never called")
 
     @hookspec
@@ -105,8 +105,8 @@ class TreadleHooks:
 
     @hookspec
     def treadle_price_sources(self) -> Mapping[str, Offer]:
-        """Price sources, asked in order of name until one knows. Target: called with no arguments once a
-        session, gives a ``PriceSource``. Since 1.0."""
+        """Price sources, asked in order of name until one knows. Target: called once a session, with the
+        ``prices:`` block where it has a model for it, gives a ``PriceSource``. Since 1.0."""
         raise AssertionError("a specification is never called")
 
     @hookspec

@@ -385,7 +385,8 @@ class Usage:
 
     ``input_tokens`` is everything that was read, ``cache_read_tokens``, ``cache_write_tokens`` and
     ``cache_write_1h_tokens`` included; ``output_tokens`` is everything that was written,
-    ``reasoning_tokens`` included. Providers convert, as vendors differ in what they include.
+    ``reasoning_tokens`` included. Every token counts as read, written to a cache for the usual time, written to one
+    for an hour, or none of these: the three do not overlap. Providers convert, as vendors differ in what they include.
 
     Adding keeps that meaning: a sum is known where both sides are. ``Usage.ZERO`` is the neutral element.
     """

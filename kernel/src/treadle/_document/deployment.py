@@ -19,6 +19,8 @@ from treadle._document.problems import Path, Reporter, shown
 from treadle._document.provider_settings import check_provider_settings
 from treadle._document.reading import decode, read, unreadable
 from treadle._plugins import Host
+from treadle._plugins.own_tools import find_source
+from treadle._settings.blocks import models_of
 from treadle._settings.finding import SETTINGS_VARIABLE
 from treadle.contracts.offers import Role
 from treadle.contracts.settings import ProviderEntry, Settings
@@ -131,15 +133,31 @@ class _Check:
         for name, chosen in settings.roles:
             if chosen is not None:
                 self._there(("roles", name), partial(self._host.get, cast(Role, name), chosen))
+        if settings.prices is not None:
+            self._block("prices", ("prices",), settings.prices)
+        for position, text in enumerate(settings.tools):
+            self._there(("tools", position), partial(find_source, text, settings.folder), code="missing-file")
         self._sandbox()
         self._config()
 
-    def _there(self, path: Path, find: Callable[[], Any], *, at_key: bool = False) -> Any:
+    def _there(self, path: Path, find: Callable[[], Any], *, at_key: bool = False, code: str = "not-installed") -> Any:
         try:
             return find()
         except TreadleError as error:
-            self._report.add(path, "not-installed", error.message, hint=error.hint, at_key=at_key)
+            self._report.add(path, code, error.message, hint=error.hint, at_key=at_key)
             return None
+
+    def _block(self, name: str, path: Path, block: Mapping[str, Any]) -> None:
+        """What plugins read, against the model of each."""
+        for model in self._there(path, lambda: list(models_of(self._host, name)), at_key=True) or ():
+            try:
+                model.model_validate(block, context={"folder": self._settings.folder})
+            except ValidationError as error:
+                self._report.add_validation(error, path, model)
+            except DocumentError as error:  # of a further file
+                self._report.problems += error.problems
+            except TreadleError as error:
+                self._report.add(path, "bad-value", error.message, hint=error.hint)
 
     def _plugin_names(self) -> None:
         installed = {report.name for report in self._host.reports}
@@ -161,6 +179,8 @@ class _Check:
                 hint = "add kind: with the provider that it is"
             self._report.add(path, "not-installed", error.message, hint=hint, at_key=entry.kind is None)
             return
+        if entry.limits is not None:
+            self._block("limits", ("providers", name, "limits"), entry.limits)
         if check_settings:
             check_provider_settings(self._host, name, self._report)
 

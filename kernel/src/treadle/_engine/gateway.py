@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import field, replace
 from functools import partial
@@ -44,7 +44,7 @@ __all__ = ["CallSite", "Gateway"]
 
 
 _Prepared = tuple["Provider", ModelRequest]
-_Price = Callable[[ModelResponse], ModelResponse]
+_Price = Callable[[ModelResponse], Awaitable[ModelResponse]]
 
 
 @dataclass(slots=True)
@@ -152,7 +152,9 @@ class Gateway:
         events = _Metered(site, provider.name, partial(self._priced, provider))
         events.begin(request)
         try:
-            async with _through(self._session.candidate_layers, provider.exchange)(request) as events.source:
+            self._session.expect_price(provider, request.model)
+            layers = self._session.layers_around(provider.name)
+            async with _through(layers, provider.exchange)(request) as events.source:
                 yield events
             if events.is_awaited and not events.begun:
                 raise _incomplete(provider.name)  # a layer has swallowed what happened
@@ -196,17 +198,17 @@ class Gateway:
                 run.record("model_call_finished", site.step_id, site.attempt, ordinal, data)
             raise
         if response.cost_usd is None:
-            cost = self._session.price(provider, response.model, response.usage)
+            cost = await self._session.price(provider, response.model, response.usage)
             response = replace(response, cost_usd=cost)
         meter.add(response.usage, response.cost_usd)
         meter.model, meter.provider = response.model, response.provider
         run.record("model_call_finished", site.step_id, site.attempt, ordinal, {"response": response})
         return response
 
-    def _priced(self, provider: Provider, response: ModelResponse) -> ModelResponse:
+    async def _priced(self, provider: Provider, response: ModelResponse) -> ModelResponse:
         if response.cost_usd is not None:
             return response
-        return response.with_cost(self._session.price(provider, response.model, response.usage))
+        return response.with_cost(await self._session.price(provider, response.model, response.usage))
 
 
 def _may_have_cost(error: BaseException) -> bool:
@@ -294,15 +296,15 @@ class _Metered:
                 raise _incomplete(self.provider_name) from None
             raise
         if type(event) is Completed:
-            event = self._complete(event)
+            event = await self._complete(event)
         elif not self.timed and type(event) is TextDelta:
             self.timed = True
             self.site.meter.time_to_first_token_ms = (trio.current_time() - self.started) * 1000
         self.begun = True
         return event
 
-    def _complete(self, event: Completed) -> Completed:
-        response = self.response = self.price(event.response)
+    async def _complete(self, event: Completed) -> Completed:
+        response = self.response = await self.price(event.response)
         site, run = self.site, self.site.run
         site.answered = True
         site.meter.add_response(response)
@@ -322,9 +324,9 @@ class _Call(_Metered):
     request: ModelRequest = field(kw_only=True)
     timed: bool = True  # an attempt's own time, where there was one
 
-    def _complete(self, event: Completed) -> Completed:
+    async def _complete(self, event: Completed) -> Completed:
         if self.site.answered:
             self.response = event.response
             return event
         self.begin(self.request)  # a layer's own answer: the journal has every one that a step has heard
-        return _Metered._complete(self, event)
+        return await _Metered._complete(self, event)

@@ -45,15 +45,19 @@ class Resource(Generic[T]):
 
         :raises Exception: whatever opening it raised.
         """
-        if self._opening is None:
-            opening = _Opening[T]()
-            self._nursery.start_soon(self._keep, opening)
-            self._opening = opening
-        opening = self._opening
+        opening = self.begin()
         await opening.event.wait()
         if opening.value is not None:
             return opening.value[0]
         raise opening.error or TreadleError("the session is closing")
+
+    def begin(self) -> _Opening[T]:
+        """Begin to open it, where that has not begun."""
+        if self._opening is None:
+            opening = _Opening[T]()
+            self._nursery.start_soon(self._keep, opening)
+            self._opening = opening
+        return self._opening
 
     def close(self) -> None:
         """Let the resource's task end; the nursery waits for it."""

@@ -18,6 +18,7 @@ from treadle._engine.resources import Resource
 from treadle._engine.run import Run
 from treadle._engine.streaming import RunStream, stream
 from treadle._plugins.objects import GivenProvider
+from treadle._settings.blocks import layers_of, prices_of
 from treadle._settings.providers import build_provider
 from treadle.contracts.events import Observer, RunEvent
 from treadle.contracts.journal import Journal
@@ -44,13 +45,15 @@ class Session:
     def __init__(self, nursery: trio.Nursery, host: Host, journal: Journal) -> None:
         self.host = host
         self.journal = journal
-        self.call_layers: Sequence[ProviderLayer] = _layers(host, "call")
-        self.candidate_layers: Sequence[ProviderLayer] = _layers(host, "candidate")
+        self.call_layers: Sequence[ProviderLayer] = [layer for _, layer in _layers(host, "call")]
+        self._around: dict[str, Sequence[ProviderLayer]] = {}
+        self._shared = _layers(host, "candidate")
         self._nursery = nursery
         self._providers: dict[tuple[str, str], Resource[Provider]] = {}
         self._built: dict[tuple[str, str], Provider] = {}
         self._singles: dict[tuple[str, str], Any] = {}
-        self._prices: list[PriceSource] | None = None
+        self._prices: Sequence[PriceSource] | None = None
+        self._price_sources: Resource[Sequence[PriceSource]] = Resource(nursery, partial(_price_sources, host))
 
     async def run(
         self,
@@ -148,22 +151,44 @@ class Session:
         """What serves a role: under that name, or the one that the deployment has."""
         return self._single(role, self.host.sole(role, needed_by).name if name is None else name)
 
-    def price(self, provider: Provider, model: str, usage: Usage) -> float | None:
+    def layers_around(self, provider: str) -> Sequence[ProviderLayer]:
+        """The layers around each attempt at that provider, outermost first.
+
+        :raises PluginError: one of them cannot be imported.
+        :raises ConfigurationError: the provider's limits are not valid.
+        """
+        found = self._around.get(provider)
+        if found is None:
+            limited = layers_of(self.host, provider)
+            both = sorted([*self._shared, *limited], key=lambda each: each[0]) if limited else self._shared
+            found = self._around[provider] = [layer for _, layer in both]
+        return found
+
+    def expect_price(self, provider: Provider, model: str) -> None:
+        """Begin to load the price sources, where a call of that model will have to be priced."""
+        if self._prices is None and provider.known_cost(model) is None:
+            self._price_sources.begin()
+
+    async def price(self, provider: Provider, model: str, usage: Usage) -> float | None:
         """What a call cost, None where nobody knows."""
         known = provider.known_cost(model)
         if known is not None:
             return known
         if self._prices is None:
-            self._prices = [registered.load()() for registered in self.host.registry.all("price_source").values()]
+            self._prices = await self._price_sources.get()
+        if not self._prices:
+            return None
+        kind = self.host.get("provider", provider.name).name
+        base_url = getattr(provider.settings, "base_url", None)
         for source in self._prices:
-            price = source.price(provider=provider.name, model=model, usage=usage)
+            price = source.price(provider=provider.name, model=model, usage=usage, kind=kind, base_url=base_url)
             if price is not None:
                 return price
         return None
 
     def close(self) -> None:
         """Let everything that was opened end; the session's nursery waits for it."""
-        for resource in self._providers.values():
+        for resource in (*self._providers.values(), self._price_sources):
             resource.close()
 
     def _overrides(self, name: str, overrides: Mapping[str, Mapping[str, Any]]) -> tuple[Any, tuple[str, str]]:
@@ -181,17 +206,28 @@ class Session:
         return found
 
 
-def _layers(host: Host, scope: LayerScope) -> list[ProviderLayer]:
-    """The provider layers of a scope, outermost first."""
+_Placed = tuple[tuple[int, str], ProviderLayer]
+"""A layer with its place among others."""
+
+
+def _layers(host: Host, scope: LayerScope) -> list[_Placed]:
+    """The provider layers of a scope, outermost first, but for those of one provider."""
     ordered = sorted(
         (
             (registered.offer.order, registered.name, registered)
             for registered in host.registry.all("provider_layer").values()
-            if isinstance(registered.offer, LayerOffer) and registered.offer.scope == scope
+            if isinstance(registered.offer, LayerOffer)
+            and registered.offer.scope == scope
+            and not registered.offer.limits
         ),
         key=lambda entry: entry[:2],
     )
-    return [registered.load()() for *_, registered in ordered]
+    return [((order, name), registered.load()()) for order, name, registered in ordered]
+
+
+@asynccontextmanager
+async def _price_sources(host: Host) -> AsyncIterator[Sequence[PriceSource]]:
+    yield await trio.to_thread.run_sync(prices_of, host)
 
 
 def _journal(host: Host) -> Journal:

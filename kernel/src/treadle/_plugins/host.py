@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
 from enum import StrEnum
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pluggy
@@ -89,6 +90,8 @@ class Host:
         """What is doubtful about the settings."""
         self._settings = settings
         self._aliases = _resolved(settings) if settings else {}
+        self._own_tools = _tool_sources(settings)
+        self._given_tools: frozenset[str] = frozenset()
         self.catalogue = catalogue or Catalogue()
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(TreadleHooks)
@@ -139,6 +142,7 @@ class Host:
         host = copy.copy(self)
         host.reports = [*self.reports, *added.reports]
         host.registry = self.registry.covered_by(added.registry)
+        host._given_tools = self._given_tools.union(added.registry.names("tool"))
         host._aliases = {
             role: {name: end for name, end in ends.items() if name not in added.registry.names(role)}
             for role, ends in self._aliases.items()
@@ -147,6 +151,19 @@ class Host:
             own = added.registry.names("provider")
             kept = {name: entry for name, entry in self._settings.providers.items() if name not in own}
             host._settings = self._settings.model_copy(update={"providers": kept})
+        return host
+
+    def with_tools(self, sources: Iterable[str], *, origin: str = "") -> Host:
+        """A host with the tools of these files and modules as well, which are imported.
+
+        :param sources: as under ``tools:`` in ``treadle.yaml``; paths go from the working directory.
+        :param origin: who names them, for messages.
+        :raises ConfigurationError: one names no tools.
+        :raises PluginError: one cannot be imported, has no tools, or has one whose name is taken.
+        """
+        host = copy.copy(self)
+        host._own_tools = (*self._own_tools, *((source, Path(), origin) for source in sources))
+        host._bring_own_tools()
         return host
 
     def problems(self) -> Iterable[PluginError]:
@@ -171,6 +188,8 @@ class Host:
 
     def names(self, role: Role) -> list[str]:
         """Every name that may be asked for, sorted: those offered, aliases, and the settings' own providers."""
+        if role == "tool":
+            self._bring_own_tools()
         own = self._settings.providers if self._settings and role == "provider" else ()
         return sorted({*self.registry.names(role), *self._aliases.get(role, ()), *own})
 
@@ -180,6 +199,8 @@ class Host:
         :raises NotInstalledError: nothing does; the hint names the package, a close match, or what is there.
         :raises PluginError: two plugins offer it.
         """
+        if role == "tool":
+            self._bring_own_tools()
         name = self.resolve(role, name)
         if self._settings is not None and role == "provider" and name in self._settings.providers:
             name = self._settings.providers[name].kind or name
@@ -276,6 +297,29 @@ class Host:
             return report.error or PluginError(f"{report.owner} is disabled", hint=report.remedy)
         return None
 
+    def _bring_own_tools(self) -> None:
+        """Import the tools of one's own. Only when a tool is looked for: whatever else is done does not need them."""
+        if not self._own_tools:
+            return
+        from treadle._plugins.own_tools import find_source, tools_of
+
+        sources, own = [], Registry()
+        for text, folder, origin in self._own_tools:
+            try:
+                sources.append(find_source(text, folder, origin))
+            except ConfigurationError as error:
+                raise ConfigurationError(f"{origin or 'tools'}: {error.message}", hint=error.hint) from error
+        for name, each in tools_of(sources).items():
+            taken = self.registry.get("tool", name)
+            if taken is None:
+                own.add(each)
+            elif name not in self._given_tools:
+                raise PluginError(
+                    f"tool '{name}' of {each.plugin} has the name of one that plugin {taken.owner} offers",
+                    hint=f"rename it, or disable the other with --without {taken.plugin}",
+                )
+        self.registry, self._own_tools = self.registry.covered_by(own), ()
+
     # --- loading --------------------------------------------------------------------------------------
 
     def _add_entry_point(self, point: EntryPoint, *, remedy: str, shared_name: bool) -> None:
@@ -340,6 +384,12 @@ class Host:
                 for name, offer in offers.items():
                     _check_offer(caller.name, role, name, offer)
                     report.offers.append(Registered(role, name, offer, report.name, report.point))
+
+
+def _tool_sources(settings: Settings | None) -> tuple[tuple[str, Path, str], ...]:
+    """What the settings call tools of one's own, from where its paths go, and where it stands."""
+    named = enumerate(settings.tools if settings else ())
+    return tuple((text, settings.folder, settings.place_of("tools", at) or "") for at, text in named if settings)
 
 
 def _left_out(name: str, settings: Settings | None) -> str:

@@ -81,10 +81,19 @@ class LayerOffer(Offer):
         wraps each attempt at one provider, inside fallback (budget, breaker, limiter). A provider that is passed
         over or cannot be opened has no attempt.
     :param order: within a scope, lower is further out.
+    :param limits: whether it holds a provider to the ``limits:`` of its entry in ``treadle.yaml``. Then it stands
+        around the providers that have some and around nobody else. Its target is a class with a ``settings_model``,
+        called once a session and provider with the provider's name and an instance of that. Of scope ``candidate``.
     """
 
     scope: LayerScope = "candidate"
     order: int = 0
+    limits: bool = False
+
+    def __post_init__(self) -> None:
+        Offer.__post_init__(self)
+        if self.limits and self.scope != "candidate":
+            raise ValueError("only a layer of scope 'candidate' knows the provider whose limits it holds")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from treadle.contracts.offers import Role
+from treadle.contracts.secrets import SecretRef
 
-__all__ = ["AliasSettings", "Places", "PluginSettings", "ProviderEntry", "RoleSettings", "Settings"]
+__all__ = [
+    "AliasSettings",
+    "Places",
+    "PluginSettings",
+    "ProviderEntry",
+    "RedactionSettings",
+    "RoleSettings",
+    "Settings",
+]
 
 _FROZEN = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -50,6 +60,9 @@ class ProviderEntry(BaseModel):
     fallback: bool = Field(default=False, description="whether it is asked after all others have failed")
     fallback_model: str | None = Field(
         default=None, description="the model that it is asked for as a fallback, as another vendor has other names"
+    )
+    limits: Mapping[str, Any] | None = Field(
+        default=None, description="how often it may be asked, and when no more; read by the layers installed"
     )
 
     @model_validator(mode="after")
@@ -100,6 +113,20 @@ class AliasSettings(BaseModel):
         }
 
 
+class RedactionSettings(BaseModel):
+    """What may not leave a run. Secrets that are given by reference never do."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    keys: tuple[str, ...] = Field(
+        default=(),
+        description="state keys or dotted paths, `*` and `?` allowed, whose values are replaced in what leaves a run",
+    )
+    salt: SecretRef | None = Field(
+        default=None, description="what makes equal values look alike in all runs; only within a process without it"
+    )
+
+
 class Settings(BaseModel):
     """The settings of a deployment. Without any, everything installed serves as it is."""
 
@@ -118,6 +145,13 @@ class Settings(BaseModel):
     sandbox: Mapping[str, Any] | None = Field(
         default=None, description="limits of tools in every workflow, which config.sandbox can only narrow"
     )
+    prices: Mapping[str, Any] | None = Field(
+        default=None, description="what models cost, where the price sources installed do not know it or are wrong"
+    )
+    tools: tuple[str, ...] = Field(
+        default=(), description="tools of one's own: Python files, or modules as module or module:name"
+    )
+    redaction: RedactionSettings = Field(default=RedactionSettings(), description="what may not leave a run")
     config: Mapping[str, Any] = Field(default={}, description="defaults for the config of workflows")
 
     _source: str | None = PrivateAttr(default=None)
@@ -132,6 +166,11 @@ class Settings(BaseModel):
     def places(self) -> Places | None:
         """Where everything stands in the file."""
         return self._places
+
+    @property
+    def folder(self) -> Path:
+        """From where its paths go: the file's folder, else the working directory."""
+        return Path(self._source).parent if self._source else Path()
 
     def place_of(self, *path: str | int) -> str | None:
         """``treadle.yaml:5:14``, the place of a value; None where they do not come from a file."""

@@ -37,8 +37,21 @@ class AttachmentFetcher(Protocol):
 
 
 class PriceSource(Protocol):
-    """Knows what model calls cost."""
+    """Knows what model calls cost.
 
-    def price(self, *, provider: str, model: str, usage: Usage) -> float | None:
-        """US dollars, or None where this source does not know the model or a count it needs."""
+    It is made in a worker thread, once a session, when the first response is to be priced: what it brings along may
+    be large. A class with a ``settings_model`` is called with the ``prices:`` block of ``treadle.yaml``, as an
+    instance of that; any other with nothing. Its paths go from ``info.context["folder"]`` of its validators.
+    """
+
+    def price(
+        self, *, provider: str, model: str, usage: Usage, kind: str = "", base_url: str | None = None
+    ) -> float | None:
+        """US dollars, or None where this source does not know the model or a count it needs.
+
+        :param provider: by the name that it has here.
+        :param model: the one that answered, which may be a dated form of the one asked for.
+        :param kind: the provider that it is; its own name without it.
+        :param base_url: the server that was asked, where that is a setting of the provider and set.
+        """
         ...

@@ -1,1 +1,1 @@
-"""Layers around providers."""
+"""Layers around providers: a rate limiter and a circuit breaker."""
