@@ -134,7 +134,7 @@ def _print_result(workflow: Workflow, result: RunResult, display: Display, execu
     if display.debugging:
         for each in result.step_results.values():
             if each.exception is not None:
-                display.stderr.write("".join(traceback.format_exception(each.exception)))
+                display.stderr.write(treadle.hide_secrets("".join(traceback.format_exception(each.exception))))
     for line in (*failure_lines(result), *pending_lines(result)):
         stderr.line(line)
     if not display.quiet:

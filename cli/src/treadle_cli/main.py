@@ -64,22 +64,32 @@ def _report(error: BaseException, *, debugging: bool) -> int:
     if debugging:
         import traceback
 
-        stderr.write("".join(traceback.format_exception(error)))
+        stderr.write(_discreet("".join(traceback.format_exception(error))))
     if isinstance(error, KeyboardInterrupt | click.Abort):
         stderr.line("error: interrupted")
         return INTERRUPTED
     if isinstance(error, DocumentError):
         for problem in error.problems:
-            stderr.line(str(problem))
+            stderr.line(_discreet(str(problem)))
         stderr.line(f"error: {count_problems(error.problems)}")
         return error.exit_code
     if isinstance(error, TreadleError):
-        stderr.line(f"error: {error}")
+        stderr.line(_discreet(f"error: {error}"))
         return error.exit_code
-    stderr.line(f"treadle: internal error: {type(error).__name__}: {error}")
+    stderr.line(_discreet(f"treadle: internal error: {type(error).__name__}: {error}"))
     if not debugging:
         stderr.line("run again with --debug for the traceback")
     return 1
+
+
+def _discreet(text: str) -> str:
+    """A text without the secrets that are known here; without any, what knows them is not even imported."""
+    if "treadle.contracts.secrets" not in sys.modules:
+        return text
+    from treadle import hide_secrets
+
+    shown: str = hide_secrets(text)
+    return shown
 
 
 def _show_version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:

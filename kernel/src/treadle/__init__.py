@@ -51,6 +51,7 @@ _HOMES = {
         ReasoningDelta ReasoningPart Source StopReason StreamEvent SystemMessage TextDelta TextPart
         ToolCallDelta ToolCallPart ToolChoice ToolMessage ToolResultPart ToolSpec Usage UserMessage UserPart
     """,
+    "treadle.redaction": "Redactor hide_secrets",
     "treadle.tools": "BaseTool FunctionTool ToolRegistry tool",
 }
 """Where each public name lives; the same names stand in `__init__.pyi`, for type checkers."""

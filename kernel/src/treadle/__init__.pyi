@@ -361,6 +361,8 @@ from treadle.messages import (
 from treadle.messages import (
     UserPart as UserPart,
 )
+from treadle.redaction import Redactor as Redactor
+from treadle.redaction import hide_secrets as hide_secrets
 from treadle.tools import BaseTool as BaseTool
 from treadle.tools import FunctionTool as FunctionTool
 from treadle.tools import ToolRegistry as ToolRegistry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, field_validator
 
 from treadle.contracts.config import RunConfig
 from treadle.contracts.offers import ConfigOffer
@@ -34,6 +34,17 @@ class Envelope(BaseModel):
     config: dict[str, Any] = Field(default_factory=dict, description="how the workflow runs")
     state: dict[str, Any] = Field(default_factory=dict, description="the initial state")
     state_schema: dict[str, Any] = Field(default_factory=dict, description="what is known about state keys")
+
+    @field_validator("state_schema")
+    @classmethod
+    def _redact_is_a_flag(cls, schema: dict[str, Any]) -> dict[str, Any]:
+        for key, about in schema.items():
+            if isinstance(about, Mapping) and not isinstance(about.get("redact", False), bool):
+                raise ValueError(
+                    f"redact of '{key}' must be true or false"
+                )  # `yes` is a text here, and would hide nothing
+        return schema
+
     steps: list[Any] = Field(min_length=1, description="the steps")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import trio
 
 from treadle.contracts.events import Observer, RunEvent, RunWarning, TextEmitted
+from treadle.redaction import Redactor
 
 __all__ = ["CallbackObserver", "Hub"]
 
@@ -28,8 +29,9 @@ class CallbackObserver:
 class Hub:
     """Every observer of a run, each with its own queue and task."""
 
-    def __init__(self, run_id: str, observers: Sequence[Observer]) -> None:
+    def __init__(self, run_id: str, observers: Sequence[Observer], redactor: Redactor | None = None) -> None:
         self._run_id = run_id
+        self._redactor = redactor or Redactor()
         self._queues = [_Queue(observer) for observer in observers]
         self.active = bool(observers)
 
@@ -39,9 +41,10 @@ class Hub:
             nursery.start_soon(self._serve, queue)
 
     def send(self, event: RunEvent) -> None:
-        """Queue an event for every observer. Never waits."""
-        for queue in self._queues:
-            queue.put(event)
+        """Queue an event for every observer, without what may not leave the run. Never waits."""
+        for told in self._redactor.events(event) if self._redactor.is_active else (event,):
+            for queue in self._queues:
+                queue.put(told)
 
     def close(self) -> None:
         """No event follows."""

@@ -21,6 +21,7 @@ from treadle._engine.gateway import Gateway
 from treadle._engine.graph import Graph
 from treadle._engine.meter import Meter
 from treadle._engine.observers import Hub
+from treadle._engine.redacting import redacted_keys, redacted_workflow, redactor_of
 from treadle._engine.resources import Resource
 from treadle._engine.sending import clean
 from treadle._engine.settling import Settling, Skipped
@@ -43,6 +44,7 @@ from treadle.contracts.step import Step, StepOutcome
 from treadle.contracts.tool import Tool
 from treadle.messages import Usage
 from treadle.nurseries import open_nursery
+from treadle.redaction import Redactor
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -95,7 +97,9 @@ class Run:
         self.workflow = workflow
         self.config = workflow.config
         self.gateway = Gateway(session, self.config.provider, provider_overrides(workflow.host, self.config))
-        self.hub: Hub | ChildHub = Hub(self.run_id, observers)
+        self.redactor: Redactor = self._root.redactor if parent else redactor_of(workflow.host.settings)
+        self.redactor.add(redacted_keys(workflow.state_schema))
+        self.hub: Hub | ChildHub = Hub(self.run_id, observers, self.redactor)
         if parent:
             self.hub = ChildHub(self._root.hub, self._root.run_id, self._place)
         self._journal = session.journal
@@ -134,6 +138,8 @@ class Run:
         root = self._root
         if root._unrecorded is not None:
             raise root._unrecorded  # what follows a gap is not recorded either
+        if self.redactor.is_active:
+            data = self.redactor.entry(kind, self._path(step), data)
         try:
             path = self._path(step) if self._place else step
             self._journal.append(JournalEntry(root.run_id, kind, path, attempt, ordinal, data))
@@ -195,20 +201,28 @@ class Run:
         started = self._now()
         ids = tuple(step.id for step in self._graph.steps)
         attempt = self._parent.attempt if self._parent else 0
-        self.record("run_started", "", attempt, 0, {"workflow": self.workflow, "state": self._state.initial})
+        workflow, state = self.workflow, self._state.initial
+        if self.redactor.is_active:
+            self._note_concealed()
+            workflow, state = redacted_workflow(workflow, self.redactor), self.redactor.state(state)
+        self.record("run_started", "", attempt, 0, {"workflow": workflow, "state": state})
         async with open_nursery() as keepers:
             self.hub.start(keepers)
             try:
                 self.hub.send(RunStarted(run_id=self.run_id, workflow_name=self.workflow.name, steps=ids))
                 await self._run_steps(keepers)
-                result = self._result(trio.current_time() - started)
+                result = real = self._result(trio.current_time() - started)
+                if self.redactor.is_active:
+                    steps = {name: self._told(each) for name, each in real.step_results.items()}
+                    final = self.redactor.state(real.final_state)
+                    result = self.redactor.hide(replace(real, step_results=steps, final_state=final))
                 self.record("run_finished", "", attempt, 0, {"result": result})
                 self.hub.send(RunFinished(run_id=self.run_id, result=result))
             finally:
                 self.hub.close()
                 if self._sandbox is not None:
                     self._sandbox.close()
-        return result
+        return real if self._parent else result
 
     async def _run_steps(self, keepers: trio.Nursery) -> None:
         sandboxes = self.workflow.host.registry.names("sandbox")
@@ -378,7 +392,10 @@ class Run:
                     f"step '{step.id}' did not take edges that it does not have: {', '.join(sorted(unknown))}"
                 )
         result = self._step_result(step.id, StepStatus.SUCCESS, progress, outcome=outcome)
-        self.record("step_finished", step.id, progress.attempt, 0, {"result": result, "outcome": outcome})
+        told = self._told(result)
+        if self.redactor.is_active:
+            outcome = self.redactor.outcome(self._path(step.id), _output_of(step), outcome)
+        self.record("step_finished", step.id, progress.attempt, 0, {"result": told, "outcome": outcome})
         if make_writes is not None:
             make_writes()
         not_taken = frozenset(map(self._graph.number.__getitem__, outcome.not_taken))
@@ -394,14 +411,14 @@ class Run:
         progress.meter.add(outcome.usage, outcome.cost_usd)
         pending = (*(replace(each, step_id=step.id) for each in outcome.pending), *of_children)
         result = self._step_result(step.id, StepStatus.PAUSED, progress, outcome=StepOutcome(pending=pending))
-        self.record("step_finished", step.id, progress.attempt, 0, {"result": result})
+        self.record("step_finished", step.id, progress.attempt, 0, {"result": self._told(result)})
         del self._progress[step.id]
         self._note(result)
 
     def _fail(self, index: int, step: Step, failure: Failure, progress: _Progress) -> None:
         status = StepStatus.TIMEOUT if failure.timed_out else StepStatus.FAILED
         result = self._step_result(step.id, status, progress, failure=failure)
-        self.record("step_finished", step.id, progress.attempt, 0, {"result": result})
+        self.record("step_finished", step.id, progress.attempt, 0, {"result": self._told(result)})
         self._settle(index, result)
 
     def _settle(self, index: int, result: StepResult, not_taken: frozenset[int] = frozenset()) -> None:
@@ -420,7 +437,18 @@ class Run:
     def _note(self, result: StepResult) -> None:
         self._results[result.step_id] = result
         if self.hub.active:
-            self.hub.send(StepFinished(run_id=self.run_id, step_id=result.step_id, result=result))
+            self.hub.send(StepFinished(run_id=self.run_id, step_id=result.step_id, result=self._told(result)))
+
+    def _told(self, result: StepResult) -> StepResult:
+        """A step's result as others may hear it."""
+        if not self.redactor.is_active:
+            return result
+        step = self._graph.steps[self._graph.number[result.step_id]]
+        return self.redactor.result(self._path(step.id), _output_of(step), result)
+
+    def _note_concealed(self) -> None:
+        for step in self._graph.steps:
+            self.redactor.conceals(self._path(step.id), _output_of(step))
 
     def _note_unfinished(self) -> None:
         """The run was ended: say of every step that has not settled what became of it."""
@@ -505,6 +533,10 @@ class Run:
         """Of the steps that failed, the first in the document."""
         results = (self._results.get(step.id) for step in self._graph.steps)
         return next((each for each in results if each and each.status in (StepStatus.FAILED, StepStatus.TIMEOUT)), None)
+
+
+def _output_of(step: Step) -> tuple[str | int, ...] | None:
+    return None if step.output is None else step.output.parts
 
 
 def _undecided(step_id: str) -> StepResult:

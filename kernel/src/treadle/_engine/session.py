@@ -188,8 +188,9 @@ class Session:
 
     def close(self) -> None:
         """Let everything that was opened end; the session's nursery waits for it."""
-        for resource in (*self._providers.values(), self._price_sources):
+        for resource in self._providers.values():
             resource.close()
+        self._price_sources.close()
 
     def _overrides(self, name: str, overrides: Mapping[str, Mapping[str, Any]]) -> tuple[Any, tuple[str, str]]:
         """What is overridden for that provider, and the key under which one of these settings is kept."""

@@ -98,6 +98,7 @@ def _itself(made: Tool) -> Tool:
 def _tools_in(source: ToolSource) -> tuple[Tool, ...]:
     """Once a process: a tool that two hosts ask for is one."""
     module = _imported(source)
+    hint: str | None
     if not source.attribute:
         tools = tuple(_defined_in(module, source))
         if not tools:
@@ -138,12 +139,14 @@ def _made(each: Any, source: ToolSource) -> Tool:
 def _defined_in(module: Any, source: ToolSource) -> Iterator[Tool]:
     """What a module defines and does not merely import; names that begin with an underscore are its own affair."""
     named = {name: each for name, each in vars(module).items() if not name.startswith("_")}
-    listed = {id(each): each for registry in named.values() if isinstance(registry, ToolRegistry) for each in registry}
+    listed: dict[int, Any] = {
+        id(each): each for registry in named.values() if isinstance(registry, ToolRegistry) for each in registry
+    }
     for each in named.values():
         imported = isinstance(each, FunctionTool | type) and each.__module__ != module.__name__
         if _is_tool(each) and not imported and not inspect.isabstract(each):
             listed.setdefault(id(each), each)
-    instances = {type(each) for each in listed.values() if not isinstance(each, type)}
+    instances: set[type] = {type(each) for each in listed.values()}
     for each in listed.values():
         # Of a class and its instance, the instance is meant; a class without a name is there to be derived from.
         if not isinstance(each, type) or (each not in instances and isinstance(getattr(each, "name", None), str)):

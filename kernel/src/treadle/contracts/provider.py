@@ -64,7 +64,8 @@ class FromEnv:
 class ProviderSettings(BaseModel):
     """Base of a provider's settings, as a deployment writes them. Secrets are ``SecretRef`` fields.
 
-    ``kind``, ``models``, ``priority``, ``fallback``, ``fallback_model`` and ``limits`` are the kernel's own: no fields here.
+    ``kind``, ``models``, ``priority``, ``fallback``, ``fallback_model`` and ``limits`` are the kernel's own: no fields
+    here.
     """
 
     # A key pasted into the wrong setting must not be repeated by the error about it.

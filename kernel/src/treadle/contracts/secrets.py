@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,22 @@ if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
     from pydantic_core import CoreSchema
 
-__all__ = ["SecretRef"]
+__all__ = ["SecretRef", "revealed_secrets"]
+
+_REVEALED: dict[str, None] = {}
+
+
+def revealed_secrets() -> Mapping[str, None]:
+    """Every secret that a reference has led to in this process; :mod:`treadle.redaction` keeps them out of what is
+    told. It only grows: a key that has been changed since is still one."""
+    return _REVEALED
 
 
 class SecretRef:
     """Where a secret is to be had: ``env:NAME`` or ``file:PATH``.
 
-    The secret is read when it is needed and is not kept here, so no repr, log or dump can show it.
+    The secret is read when it is needed and is not kept here, so no repr, log or dump can show it. What has been
+    read is kept out of results, events and records; see :func:`revealed_secrets`.
     """
 
     __slots__ = ("reference",)
@@ -40,6 +50,7 @@ class SecretRef:
             value = os.environ.get(rest, "").strip()
             if not value:
                 raise CredentialError(f"the environment variable {rest} is not set", hint=f"export {rest}=...")
+            _REVEALED[value] = None
             return value
         try:
             value = Path(rest).read_text(encoding="utf-8").strip()
@@ -47,6 +58,7 @@ class SecretRef:
             raise CredentialError(f"the key file {rest} cannot be read: {error}") from error
         if not value:
             raise CredentialError(f"the key file {rest} is empty")
+        _REVEALED[value] = None
         return value
 
     def is_set(self) -> bool:

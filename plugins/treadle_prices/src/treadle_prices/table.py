@@ -93,6 +93,7 @@ def _read(file: Path) -> dict[str, Price]:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise DocumentError([_problem(file, str(error).partition("\n")[0], None, "yaml-syntax")]) from error
     problems = list(_twice(file, root))
+    read = _File()
     if not isinstance(data, Mapping):
         problems.append(_problem(file, "prices are a mapping, by model", root, "wrong-type"))
         data = {}
