@@ -178,7 +178,12 @@ class TemplateError(StepError):
 
 
 class ExpressionError(StepError):
-    """An expression does not parse (found at load) or cannot be evaluated (at run)."""
+    """An expression does not parse (found at load) or cannot be evaluated (at run).
+
+    ``offset`` is where in its first line it goes wrong, where that is known.
+    """
+
+    offset: int | None = None
 
 
 class StateError(StepError):

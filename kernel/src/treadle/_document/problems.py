@@ -14,8 +14,9 @@ from pydantic_core import ErrorDetails
 from treadle._dataclasses import dataclass
 from treadle._document.reading import LINE_BREAK, Marks, Place, Span
 from treadle._language.arguments import faults
+from treadle._language.expressions import Expression
 from treadle._suggest import did_you_mean, only_match
-from treadle.errors import Problem, Severity, TemplateError, TreadleError
+from treadle.errors import ExpressionError, Problem, Severity, TemplateError, TreadleError
 
 __all__ = ["Fix", "Inside", "Path", "Reporter", "dotted_path", "explain", "shown"]
 
@@ -210,20 +211,24 @@ class Reporter:
         elif kind == "missing" or kind == "missing_argument":
             self.add(where, "missing-field", f"the field '{details['loc'][-1]}' is missing")
         else:
-            found = list(faults(details["input"])) if kind in ("template", "arguments") else []
+            found: list[tuple[Path, TemplateError | ExpressionError]] = []
+            if kind in ("template", "arguments"):
+                found += faults(details["input"])
+            elif kind == "expression" and (misread := _misread(details["input"])):
+                found.append(((), misread))
             for place, error in found:
                 self._add_fault((*where, *place), _code(kind), error)
             if not found:
                 message, hint = explain(details)
                 self.add(where, _code(kind), message, hint=hint)
 
-    def _add_fault(self, path: Path, code: str, error: TemplateError) -> None:
-        """A template that goes wrong, where it does."""
+    def _add_fault(self, path: Path, code: str, error: TemplateError | ExpressionError) -> None:
+        """A template or an expression that goes wrong, where it does."""
         text: Any = self.data
         for part in path:
             text = text[part]
         start = error.offset or 0
-        end = re.compile(r"[^}\n]*\}?").match(text, start)
+        end = re.compile(r"[^}\n]*\}?" if isinstance(error, TemplateError) else r"\w+|.?").match(text, start)
         assert end is not None, "it matches the empty text"
         self.add(path, code, error.message, hint=error.hint, inside=(text, start, end.end()))
 
@@ -236,6 +241,14 @@ class Reporter:
             if isinstance(step, Mapping) and isinstance(step.get("id"), str):
                 parts[1] = step["id"]
         return ".".join(str(part) for part in parts)
+
+
+def _misread(source: str) -> ExpressionError | None:
+    try:
+        Expression.compile(source)
+    except ExpressionError as error:
+        return None if error.offset is None else error
+    return None
 
 
 def dotted_path(dotted: str) -> Path:

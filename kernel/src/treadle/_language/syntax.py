@@ -88,7 +88,7 @@ class ExpressionSource:
         except SyntaxError as error:
             position = (error.lineno or 1, (error.offset or 1) - 1)
             what = "cannot be read: " + (error.msg or "invalid syntax").partition(". ")[0]
-            raise self._error(self._place(*position), what, self._likely_mistake()) from None
+            raise self._error(position, what, self._likely_mistake()) from None
         except (RecursionError, MemoryError):
             raise self.refusal("the expression is nested too deeply") from None
         except ValueError as error:
@@ -99,11 +99,11 @@ class ExpressionSource:
     ) -> ExpressionError:
         """An error about the whole expression, or one that points at ``node``."""
         if node is None:
-            return self._error("", message, hint)
+            return self._error(None, message, hint)
         line = self._stripped.split("\n")[node.lineno - 1]
         # The tree counts bytes of UTF-8.
         column = len(line.encode()[: node.col_offset].decode(errors="ignore"))
-        return self._error(self._place(node.lineno, column), message, hint)
+        return self._error((node.lineno, column), message, hint)
 
     def failure(self, node: ast.expr, message: str) -> ExpressionError:
         """An error about evaluating ``node``, which shows the whole expression if that is more."""
@@ -115,13 +115,14 @@ class ExpressionSource:
         text = " ".join((ast.get_source_segment(self._stripped, node) or "").split())
         return text if len(text) <= 80 else text[:79] + "…"
 
-    def _place(self, line: int, column: int) -> str:
+    def _error(self, position: tuple[int, int] | None, message: str, hint: str | None) -> ExpressionError:
+        line, column = position or (0, 0)
+        place = f"line {line}, column {column + 1}: " if position else ""
         if line == 1:
-            return f"column {column + self._indent + 1}: "
-        return f"line {line}, column {column + 1}: "
-
-    def _error(self, place: str, message: str, hint: str | None) -> ExpressionError:
-        return ExpressionError(f"{place}{message} in expression {excerpt(self.text)}", hint=hint)
+            place = f"column {column + self._indent + 1}: "
+        error = ExpressionError(f"{place}{message} in expression {excerpt(self.text)}", hint=hint)
+        error.offset = column + self._indent if line == 1 else None
+        return error
 
     def _likely_mistake(self) -> str | None:
         code = _STRING.sub("''", self._stripped)
