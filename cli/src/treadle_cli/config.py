@@ -125,6 +125,12 @@ def _rows(host: Host, without: Sequence[str]) -> Iterator[_Row]:
         for name, target in sorted(aliases.items()):
             yield plain("aliases", field, name, value=target)
     yield from _sandbox_rows(host)
+    yield from _block_rows(host, "prices", value=settings.prices)
+    yield _Row("tools", list(settings.tools), (settings.place_of("tools") if settings.tools else None) or DEFAULT)
+    yield plain("redaction", "keys", value=list(settings.redaction.keys) or None)
+    salt = settings.redaction.salt
+    salt_place = settings.place_of("redaction", "salt") if salt else None
+    yield _Row("redaction.salt", salt and salt.reference, salt_place or DEFAULT, salt.is_set() if salt else None)
     fields = treadle.RunConfig.model_fields
     for name in [*fields, *(each for each in host.registry.all("config_field") if each not in fields)]:
         if name in settings.config:
@@ -146,7 +152,8 @@ def _provider_rows(host: Host, name: str) -> Iterator[_Row]:
     if registered.name != name:
         yield _Row(f"providers.{name}.kind", registered.name, settings.place_of("providers", name, "kind") or DEFAULT)
     if entry := settings.providers.get(name):
-        for key in sorted(entry.model_fields_set - entry.settings.keys() - {"kind"}):
+        yield from _block_rows(host, "providers", name, "limits", value=entry.limits)
+        for key in sorted(entry.model_fields_set - entry.settings.keys() - {"kind", "limits"}):
             place = settings.place_of("providers", name, key)
             yield _Row(f"providers.{name}.{key}", getattr(entry, key), place or DEFAULT)
     try:
@@ -180,6 +187,17 @@ def secret_of(field: FieldInfo, given: Any) -> SecretRef | None:
     if isinstance(given, str) and treadle.SecretRef in (field.annotation, *get_args(field.annotation)):
         return treadle.SecretRef(given)
     return given if isinstance(given, treadle.SecretRef) else None
+
+
+def _block_rows(host: Host, *path: str, value: Mapping[str, Any] | None) -> Iterator[_Row]:
+    """Each value in a block that plugins read; of what it leaves out they know."""
+    if value is None and path[0] != "providers":
+        yield _Row(".".join(path), None, DEFAULT)
+    for name, inner in (value or {}).items():
+        if isinstance(inner, Mapping) and inner:
+            yield from _block_rows(host, *path, name, value=inner)
+        else:
+            yield _Row(".".join((*path, name)), inner, host.settings.place_of(*path, name) or DEFAULT)
 
 
 def _discreet(value: Any) -> Any:

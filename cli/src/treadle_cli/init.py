@@ -71,6 +71,14 @@ _SETTINGS = """\
 # sandbox:                         # limits of tools, which a workflow's config.sandbox can only narrow
 #   allow_network: true
 
+# prices:                          # US dollars for a million tokens, where a model is in no list
+#   our_model: {{input: 0.2, output: 0.8}}
+
+# redaction:
+#   keys: [password]               # state keys whose values are in no result and no log; keys of providers never are
+
+# tools: [tools.py]                # tools of your own: functions under @treadle.tool in a file beside this one
+
 # config:                          # defaults for the config of workflows
 #   max_concurrent_steps: 4
 """

@@ -17,8 +17,8 @@ from treadle.contracts.settings import ProviderEntry
 
 GUIDE = Path(__file__).parents[3] / "docs" / "settings.md"
 TEXT = GUIDE.read_text(encoding="utf-8")
-EXAMPLE, CANDIDATES = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
-(PROGRAM,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+EXAMPLE, CANDIDATES, *OTHERS = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
+OWN_TOOLS, PROGRAM = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 
 def keys_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -60,6 +60,17 @@ def test_the_example_of_candidates_is_read(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("text", [each for each in OTHERS if "state_schema" not in each])
+def test_the_other_examples_are_read(tmp_path: Path, text: str) -> None:
+    (tmp_path / "treadle.yaml").write_text(text, encoding="utf-8")
+    assert treadle.load_settings() != Settings()
+
+
+def test_the_example_of_tools_is_one(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(OWN_TOOLS, encoding="utf-8")
+    assert treadle.Host.of({}, settings=Settings(tools=(str(tmp_path / "tools.py"),))).names("tool") == ["shout"]
+
+
 def _keys(marks: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], tuple[int, int]]]:
     for key, place in getattr(marks, "keys", {}).items():
         yield (*path, key), (place[0], place[1])
@@ -67,11 +78,11 @@ def _keys(marks: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, .
 
 
 # The keys of these are names that a deployment gives, or are the plugins' own to judge.
-OPEN = {("providers",), ("sandbox",), ("aliases", "trim_policies"), ("aliases", "tools"), ("config",)}
+OPEN = {("providers",), ("sandbox",), ("aliases", "trim_policies"), ("aliases", "tools"), ("config",), ("prices",)}
 KEYS = [
     (path, place)
     for path, place in _keys(read(EXAMPLE, "x")[1])
-    if path[:-1] not in OPEN and not (path[0] == "providers" and path[-1] != "kind")
+    if not any(path[:size] in OPEN for size in range(1, len(path))) or path[-1] == "kind"
 ]
 
 

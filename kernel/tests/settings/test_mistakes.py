@@ -125,8 +125,8 @@ def test_every_mistake_is_told_in_one_pass_in_the_order_of_the_file(problems: Pr
         (
             "limits: {}",
             (
-                "1:1: limits: unknown field; there are aliases, config, model, plugins, provider, providers, "
-                "roles, sandbox"
+                "1:1: limits: unknown field; there are aliases, config, model, plugins, prices, provider, providers, "
+                "redaction, roles, sandbox, tools"
             ),
         ),
         (
@@ -198,3 +198,41 @@ def test_a_named_file_that_is_missing(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(treadle.DocumentError) as caught:
         treadle.load_settings()
     assert str(caught.value) == "prod.yaml: TREADLE_CONFIG: no such file; did you mean 'treadle.yaml'?"
+
+
+KEY = "sk-live-51Habcdefghij0123456789"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "provider: {key}",
+        "providers: {{fake: {key}}}",
+        "providers: {{fake: {{kind: {key}}}}}",
+        "providers: {{fake: {{priority: {key}}}}}",
+        "providers: {{fake: {{limits: {key}}}}}",
+        "providers: {{fake: {{{key}: 1}}}}",
+        "providers: {{{key}: {{}}}}",
+        "providers: {{{key}: 1, {key}: 2}}",
+        "providers: {key}",
+        "plugins: {{disabled: [{key}]}}",
+        "plugins: {key}",
+        "aliases: {{tools: {{search: {key}}}}}",
+        "roles: {{memory: {key}}}",
+        "redaction: {{salt: {key}}}",
+        "redaction: {key}",
+        "prices: {key}",
+        "tools: [{key}]",
+        "tools: {key}",
+        "sandbox: {key}",
+        "config: {{max_retries: {key}}}",
+        "config: {{{key}: 1}}",
+        "{key}: 1",
+        "- {key}",
+    ],
+)
+@pytest.mark.parametrize("key", [KEY, "0123456789abcdef0123456789abcdef"])
+def test_a_key_in_the_wrong_place_is_not_repeated(problems: Problems, text: str, key: str) -> None:
+    found = problems(text.format(key=key))
+    assert found
+    assert not [each for each in found if key[:12] in each]

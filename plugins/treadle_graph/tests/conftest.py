@@ -17,12 +17,14 @@ def sketch(
     *,
     name: str = "sketch",
     types: Mapping[str, str] | None = None,
+    order: Sequence[tuple[str, str]] = (),
 ) -> WorkflowGraph:
-    """The graph of a workflow with these steps (id: what it waits for) and targets (id: target: label)."""
+    """The graph of a workflow with these steps (id: what it waits for) and targets (id: target: label), and these
+    order-only edges (earlier, later)."""
     made = [
         _step(step_id, waits_for, (targets or {}).get(step_id), types or {}) for step_id, waits_for in steps.items()
     ]
-    workflow: Any = SimpleNamespace(name=name, steps=tuple(made))
+    workflow: Any = SimpleNamespace(name=name, steps=tuple(made), order=tuple(order))
     return WorkflowGraph.of(workflow)
 
 

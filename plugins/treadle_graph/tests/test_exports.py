@@ -142,5 +142,5 @@ def _one_choice(label: str, draw: Callable[[WorkflowGraph], str]) -> list[str]:
         SimpleNamespace(id="r", type="router", depends_on=(), targets=lambda: {"t": label}),
         SimpleNamespace(id="t", type="task", depends_on=("r",), targets=dict),
     ]
-    workflow: Any = SimpleNamespace(name="x", steps=steps)
+    workflow: Any = SimpleNamespace(name="x", steps=steps, order=())
     return [line for line in draw(WorkflowGraph.of(workflow)).splitlines() if '"r"' in line or "s_r" in line]

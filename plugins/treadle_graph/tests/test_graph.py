@@ -242,6 +242,7 @@ def _graph(steps: Mapping[str, Sequence[str]]) -> WorkflowGraph:
 
 class _Workflow:
     name = "random"
+    order = ()
 
     def __init__(self, steps: Mapping[str, Sequence[str]]) -> None:
         self.steps = [_Step(step, waits_for) for step, waits_for in steps.items()]

@@ -207,7 +207,7 @@ def test_every_picture_is_tidy_and_shows_each_edge(steps: Mapping[str, tuple[lis
         )
         for step, (waits_for, chooses) in steps.items()
     ]
-    workflow: Any = SimpleNamespace(name="random", steps=made)
+    workflow: Any = SimpleNamespace(name="random", steps=made, order=())
     graph = WorkflowGraph.of(workflow)
     picture = Picture(graph.to_svg())
     picture.assert_tidy()

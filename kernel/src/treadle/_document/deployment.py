@@ -79,7 +79,7 @@ def _read(file: str) -> tuple[Settings, Reporter]:
         if [each.code for each in error.problems] == ["empty"]:  # or only comments, which is how one begins
             return Settings().standing(file, None), Reporter(file=file)
         raise
-    report = Reporter(file=file, marks=marks, data=data, text=text)
+    report = Reporter(file=file, marks=marks, data=data, text=text, is_discreet=True)
     report.add_read(problems)
     if data is None:
         data = {}

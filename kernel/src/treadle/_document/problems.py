@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, get_args
 
@@ -18,13 +18,19 @@ from treadle._language.expressions import Expression
 from treadle._suggest import did_you_mean, only_match
 from treadle.errors import ExpressionError, Problem, Severity, TemplateError, TreadleError
 
-__all__ = ["Fix", "Inside", "Path", "Reporter", "dotted_path", "explain", "shown"]
+__all__ = ["KEY_LIKE", "Fix", "Inside", "Path", "Reporter", "dotted_path", "explain", "shown"]
 
 Path = tuple[str | int, ...]
 
 _SHOWN = 60
 _MOST_HINTS = 100
 """Close matches are looked for until so many problems are found: a search reads every name there is."""
+
+KEY_LIKE = re.compile(
+    r"(?<![\w/.-])(?:(?:sk|pk|rk|gsk|xai|glpat|AKIA|AIza|eyJ|hf|ghp|gho|ghs|xox[a-z])[-_A-Z0-9][\w.+/=-]{3,}"
+    r"|(?=[\w+-]*\d)(?=[\w+-]*[A-Za-z])[\w+-]{20,}={0,2})"
+)
+"""What is likely a key: it begins as vendors' keys do, or is a long word of letters and digits."""
 
 _COMPILED = {
     "template": "bad-template",
@@ -66,12 +72,14 @@ class Reporter:
 
     :param marks: where things stand, None for a document that did not come from text.
     :param text: that text; without it problems stand at values, not within them, and have no fixes.
+    :param is_discreet: whether what looks like a key is not repeated, as it may stand in the wrong place.
     """
 
     file: str | None = None
     marks: Marks | None = None
     data: Any = None
     text: str = ""
+    is_discreet: bool = False
     problems: list[Problem] = field(default_factory=list)
     _seen: set[tuple[Place, str]] = field(default_factory=set)
     _wrong: set[Path] = field(default_factory=set)
@@ -79,7 +87,7 @@ class Reporter:
     def add_read(self, problems: Iterable[Problem]) -> None:
         """Note what the reader found. Its places are settled: nothing further is said of the values there."""
         for problem in problems:
-            self.problems.append(problem)
+            self.problems.append(replace(problem, message=self._without_keys(problem.message)))
             self._seen.add(((problem.line or 0, problem.column or 0), ""))
 
     @property
@@ -131,10 +139,10 @@ class Reporter:
                 mended = f"{style}{fix[1]}{style}" if written == f"{style}{fix[0]}{style}" else None
         self.problems.append(
             Problem(
-                message=message,
+                message=self._without_keys(message),
                 code=code,
                 path=self._dotted(path),
-                hint=hint,
+                hint=hint and self._without_keys(hint),
                 severity=severity,
                 file=self.file,
                 line=line,
@@ -144,6 +152,9 @@ class Reporter:
                 fix=mended,
             )
         )
+
+    def _without_keys(self, text: str) -> str:
+        return KEY_LIKE.sub("***", text) if self.is_discreet else text
 
     @cached_property
     def _lines(self) -> list[str]:
@@ -240,7 +251,7 @@ class Reporter:
             step = steps[parts[1]] if isinstance(steps, Sequence) and parts[1] < len(steps) else None
             if isinstance(step, Mapping) and isinstance(step.get("id"), str):
                 parts[1] = step["id"]
-        return ".".join(str(part) for part in parts)
+        return ".".join(self._without_keys(str(part)) for part in parts)
 
 
 def _misread(source: str) -> ExpressionError | None:

@@ -76,7 +76,9 @@ def problems_of_used_provider(name: str | None, steps: Iterable[Step], host: Hos
         name = host.resolve("provider", name or host.default_provider())
     except ConfigurationError:  # said elsewhere
         return []
-    report = Reporter(file=settings.source, marks=cast(Any, settings.places), data=settings.model_dump())
+    report = Reporter(
+        file=settings.source, marks=cast(Any, settings.places), data=settings.model_dump(), is_discreet=True
+    )
     for each, entry in settings.providers.items():
         if each == name or entry.is_candidate:
             check_provider_settings(host, each, report)

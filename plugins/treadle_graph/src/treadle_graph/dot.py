@@ -27,6 +27,8 @@ def draw(graph: WorkflowGraph) -> str:
     for edge in graph.edges:
         label = f" [label={_quoted(_escaped(short_label(edge.label)))}]" if edge.label else ""
         lines.append(f"    {_quoted(edge.source)} -> {_quoted(edge.target)}{label};")
+    dashed = "[style=dashed, constraint=false]"
+    lines += [f"    {_quoted(edge.source)} -> {_quoted(edge.target)} {dashed};" for edge in graph.order]
     lines.append("}")
     return "\n".join(lines) + "\n"
 

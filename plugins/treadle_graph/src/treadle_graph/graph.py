@@ -51,11 +51,14 @@ class WorkflowGraph:
     :param name: the workflow's name.
     :param nodes: the steps.
     :param edges: by source, then by target.
+    :param order: order-only edges: the target starts once the source has settled, and does not depend on it. They are
+        drawn dashed, and are no part of layers and paths.
     """
 
     name: str
     nodes: tuple[GraphNode, ...]
     edges: tuple[GraphEdge, ...]
+    order: tuple[GraphEdge, ...] = ()
     _steps: Mapping[str, Step] = field(repr=False, compare=False)
     _dag: Dag = field(repr=False, compare=False)
 
@@ -87,7 +90,8 @@ class WorkflowGraph:
                 target = nodes[child].id
                 chosen = target in labels
                 edges.append(GraphEdge(source=step.id, target=target, label=labels.get(target), by_choice=chosen))
-        return cls(name=workflow.name, nodes=nodes, edges=tuple(edges), _steps=steps, _dag=dag)
+        order = tuple(GraphEdge(source=source, target=target) for source, target in workflow.order)
+        return cls(name=workflow.name, nodes=nodes, edges=tuple(edges), order=order, _steps=steps, _dag=dag)
 
     @property
     def dag(self) -> Dag:
@@ -157,7 +161,7 @@ class WorkflowGraph:
             raise KeyError(f"no step '{step_id}'") from None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, fit for JSON: name, nodes, edges, roots, leaves and layers."""
+        """Plain data, fit for JSON: name, nodes, edges, order-only edges, roots, leaves and layers."""
         return {
             "name": self.name,
             "nodes": [
@@ -168,6 +172,7 @@ class WorkflowGraph:
                 {"source": edge.source, "target": edge.target, "label": edge.label, "by_choice": edge.by_choice}
                 for edge in self.edges
             ],
+            "order": [{"source": edge.source, "target": edge.target} for edge in self.order],
             "roots": list(self.roots),
             "leaves": list(self.leaves),
             "layers": [list(layer) for layer in self.layers],
@@ -201,6 +206,13 @@ class WorkflowGraph:
         :raises ValueError: the graph is too large to be drawn.
         """
         from treadle_graph.svg import draw
+
+        return draw(self)
+
+    def to_pnml(self) -> str:
+        """A place/transition net in the Petri Net Markup Language (ISO/IEC 15909-2): each step is a transition, and
+        fires once. What a step chooses between shares one place, so that one of them fires."""
+        from treadle_graph.pnml import draw
 
         return draw(self)
 

@@ -40,6 +40,7 @@ def draw(graph: WorkflowGraph) -> str:
         label = _escaped(short_label(edge.label)) if edge.label else ""
         arrow = f'-->|"{label}"|' if label else "-->"
         lines.append(f"    {name_of[edge.source]} {arrow} {name_of[edge.target]}")
+    lines += [f"    {name_of[edge.source]} -.-> {name_of[edge.target]}" for edge in graph.order]
     return "\n".join(lines) + "\n"
 
 

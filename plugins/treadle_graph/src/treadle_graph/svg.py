@@ -31,6 +31,7 @@ text { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans",
 .name { font-size: 13px; font-weight: 600; fill: #1a202c }
 .type { font-size: 11px; fill: #5a6779 }
 .line { fill: none; stroke: #7b8794; stroke-width: 1.3 }
+.order { stroke-dasharray: 5 4 }
 .head { fill: #7b8794 }
 .label { font-size: 11px; fill: #a8660c }
 @media (prefers-color-scheme: dark) {
@@ -75,7 +76,7 @@ def draw(graph: WorkflowGraph) -> str:
     """
     names = [_cut(visible(node.id)) for node in graph.nodes]
     types = [_cut(visible(node.type)) for node in graph.nodes]
-    labels = [short_label(edge.label) if edge.label else "" for edge in graph.edges]
+    labels = [short_label(edge.label) if edge.label else "" for edge in (*graph.edges, *graph.order)]
     boxes = [
         (
             max(LEAST_BOX, text_width(name, NAME_SIZE, bold=True), text_width(kind, TYPE_SIZE)) + 2 * BOX_PADDING,
@@ -96,7 +97,8 @@ def draw(graph: WorkflowGraph) -> str:
         '<path class="head" d="M0 1 L10 5 L0 9 z"/></marker></defs>',
         f'<g transform="translate({_n(MARGIN)} {_n(MARGIN)})">',
     ]
-    lines.extend(_path(line, layout, sideways) for line in layout.lines)
+    dashed = len(graph.edges)
+    lines.extend(_path(line, layout, sideways, dashed=at >= dashed) for at, line in enumerate(layout.lines))
     for line, label in zip(layout.lines, labels, strict=True):
         if line.label is not None:
             x, y = _point(line.label.across, line.label.along, sideways)
@@ -112,7 +114,8 @@ def _laid_out(
 ) -> tuple[Layout, bool]:
     number = {node.id: index for index, node in enumerate(graph.nodes)}
     depths = graph.dag.depths()
-    edges = [(number[edge.source], number[edge.target]) for edge in graph.edges]
+    # An order-only edge leads to a later layer, as the others do: it is there because of the layers.
+    edges = [(number[edge.source], number[edge.target]) for edge in (*graph.edges, *graph.order)]
     down = place(depths, boxes, edges, labels)
     across = place(depths, list(map(_turned, boxes)), edges, [label and _turned(label) for label in labels])
     # A page is wider than it is high; a drawing that runs down is the usual one, and wins where both will do.
@@ -133,7 +136,7 @@ def _point(across: float, along: float, sideways: bool) -> tuple[float, float]:
     return (along, across) if sideways else (across, along)
 
 
-def _path(line: Line, layout: Layout, sideways: bool) -> str:
+def _path(line: Line, layout: Layout, sideways: bool, *, dashed: bool) -> str:
     """The line of an edge: curves between layers, straight through them; broken where its label stands."""
     source, target = layout.boxes[line.source], layout.boxes[line.target]
     points = [f"M{_at(source.across, source.end, sideways)}"]
@@ -149,7 +152,7 @@ def _path(line: Line, layout: Layout, sideways: bool) -> str:
         previous = each
     # Where a box fills its layer, the straight piece beside it has no length.
     drawn = [point for before, point in zip(["", *points], points, strict=False) if not _is_standing(before, point)]
-    return f'<path class="line" d="{" ".join(drawn)}" marker-end="url(#head)"/>'
+    return f'<path class="line{" order" if dashed else ""}" d="{" ".join(drawn)}" marker-end="url(#head)"/>'
 
 
 def _is_standing(before: str, point: str) -> bool:

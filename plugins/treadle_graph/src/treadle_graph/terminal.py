@@ -99,6 +99,7 @@ def _rows(graph: WorkflowGraph, width: int, glyphs: Glyphs) -> Iterator[str]:
         notes = [_branch(edge, glyphs, named=len(node.depends_on) > 1) for edge in choices.get(node.id, ())]
         if step in rails.named:
             notes.append(f"{glyphs.waits_for} {', '.join(map(visible, node.depends_on))}")
+        notes += [f"after {visible(edge.source)}" for edge in graph.order if edge.target == node.id]
         mark = glyphs.choice if node.id in choosing else glyphs.step
         first, *more = _text(names[step], types[step], notes, columns, room, glyphs)
         yield f"{gutter.row(index, mark)}  {first}"
