@@ -31,7 +31,9 @@ __all__ = ["Redactor", "hide_secrets"]
 _SALT = secrets.token_hex(16)
 _SHORTEST = 4
 """A shorter text is not looked for in others: it would be found everywhere."""
-_STAND_INS = frozenset("anything dummy empty fake local lm-studio no-key none not-needed null ollama test".split())
+_STAND_INS = re.compile(
+    "anything|dummy|empty|fake|local|lm-studio|no-key|none|not-needed|null|ollama|test", re.IGNORECASE
+)
 """Nor are words that people write where a server wants a key and checks none."""
 _PLACEHOLDER = re.compile(r"<REDACTED:sha256=[0-9a-f]{16}>")
 
@@ -48,7 +50,7 @@ class _Texts:
     def __init__(self, texts: Iterable[str], salt: str) -> None:
         self._hidden: dict[str, str] = {}
         for text in texts:
-            if len(text) >= _SHORTEST and text.lower() not in _STAND_INS:
+            if len(text) >= _SHORTEST and not _STAND_INS.fullmatch(text):
                 written = (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], quote(text, safe=""))
                 self._hidden |= dict.fromkeys((text, *written), _placeholder(text, salt))
         self.forms = sorted(self._hidden, key=len, reverse=True)

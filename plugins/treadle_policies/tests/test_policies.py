@@ -280,7 +280,7 @@ FLOW = {
 
 def host_of(settings: str, tmp_path: Path, *providers: str) -> Host:
     (tmp_path / "treadle.yaml").write_text(settings, encoding="utf-8")
-    host = Host.of(
+    return Host.of(
         {
             "policies": plugin,
             "llm": llm_call,
@@ -288,7 +288,6 @@ def host_of(settings: str, tmp_path: Path, *providers: str) -> Host:
         },
         settings=treadle.load_settings(tmp_path / "treadle.yaml"),
     )
-    return host
 
 
 async def test_limits_are_shared_by_all_steps_and_runs_of_a_session(

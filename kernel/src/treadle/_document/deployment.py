@@ -128,6 +128,8 @@ class _Check:
         for name, entry in settings.providers.items():
             self._provider(name, entry, check_settings=check_providers)
         for (field, _), (role, aliases) in zip(settings.aliases, settings.aliases.by_role().items(), strict=True):
+            if role == "tool" and settings.tools:
+                continue  # one may stand for a tool of one's own, which is not imported for that
             for name in aliases:
                 self._there(("aliases", field, name), partial(self._host.get, role, name))
         for name, chosen in settings.roles:

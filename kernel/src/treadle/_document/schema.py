@@ -11,6 +11,7 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from treadle._document.envelope import Envelope, config_model
 from treadle._plugins.registry import Registered, cause_of
+from treadle._settings.blocks import models_of
 from treadle.contracts.config import RunConfig
 from treadle.contracts.offers import Role
 from treadle.contracts.settings import AliasSettings, Settings
@@ -69,12 +70,17 @@ def settings_schema(host: Host, *, left_out: LeftOut = lambda error: None) -> Sc
     """The JSON Schema (2020-12) of ``treadle.yaml``: as :func:`workflow_schema`, with every provider's settings."""
     providers = host.registry.all("provider")
     kinds = dict(_models(providers, lambda provider: provider.settings_model, left_out))
-    reference, defs, config = _describe(host, [Settings, *kinds.values()], left_out)
+    blocks = {name: _block_models(host, name, left_out) for name in ("prices", "limits")}
+    models = [Settings, *kinds.values(), *(each for block in blocks.values() for each in block)]
+    reference, defs, config = _describe(host, models, left_out)
     whole, entry = defs.pop(_key(reference(Settings))), defs["ProviderEntry"]
     fields, own = whole["properties"], defs[_key(config)]["properties"]
     for name in ("provider", "model", "sandbox"):
         fields[name] = own.pop(name) | {"description": fields[name]["description"]}
     fields["config"] = config | {"description": fields["config"]["description"]}
+    for name, field in (("prices", fields["prices"]), ("limits", entry["properties"]["limits"])):
+        if blocks[name]:
+            field["allOf"] = [reference(model) for model in blocks[name]]
     _suggest(entry["properties"]["kind"], providers)
     for role, field in defs["RoleSettings"]["properties"].items():
         _suggest(field, _offers(host, role))
@@ -126,6 +132,17 @@ def _models(
             left_out(PluginError(f"{whose} has no JSON Schema: {cause_of(error)}"))
         else:
             yield name, model
+
+
+def _block_models(host: Host, name: str, left_out: LeftOut) -> list[type[BaseModel]]:
+    """The models of what reads a block of the settings; none where nothing is installed that does."""
+    try:
+        return list(models_of(host, name))
+    except NotInstalledError:
+        return []
+    except PluginError as error:
+        left_out(error)
+        return []
 
 
 def _step_model(loaded: Any) -> type[Step]:
