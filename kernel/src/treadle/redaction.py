@@ -61,11 +61,14 @@ class _Texts:
             return text
         return self._pattern.sub(lambda found: self._hidden[found[0]], text)
 
-    def begun(self, text: str) -> int:
-        """How many characters at its end may be the beginning of one of the texts."""
+    def complete(self, text: str) -> int:
+        """Up to where the text is settled: what follows may be the beginning of one of the texts."""
         longest = min(len(text), len(self.forms[0]) - 1) if self.forms else 0
         ends = (size for size in range(longest, 0, -1) if any(form.startswith(text[-size:]) for form in self.forms))
-        return next(ends, 0)
+        end = len(text) - next(ends, 0)
+        # What begins in the middle of another one goes with that.
+        cut = (found.start() for found in self._pattern.finditer(text) if found.start() < end < found.end())
+        return next(cut, end) if end < len(text) else end
 
 
 @cache
@@ -227,7 +230,8 @@ class Redactor:
             data = {
                 name: value if name in ("call_id", "error") else self._unsaid(value) for name, value in data.items()
             }
-        return {name: self.hide(value) for name, value in data.items()}
+        # A workflow is whole already: to walk through all its steps would cost what the run does not.
+        return {name: value if name == "workflow" else self.hide(value) for name, value in data.items()}
 
     def _unsaid(self, value: Any) -> Any:
         """What a model or tool gave, where the step's output is named."""
@@ -257,12 +261,11 @@ class Redactor:
         held = self._held.pop(event.step_id, None)
         text = held.text + event.text if held else event.text
         count = len(revealed_secrets())
-        kept = _secrets_now(count, self._salt).begun(text) if count else 0
-        if kept:
-            self._held[event.step_id] = replace(event, text=text[-kept:])
-            text = text[:-kept]
-        if text:
-            yield replace(event, text=self.hide(text))
+        end = _secrets_now(count, self._salt).complete(text) if count else len(text)
+        if end < len(text):
+            self._held[event.step_id] = replace(event, text=text[end:])
+        if end:
+            yield replace(event, text=self.hide(text[:end]))
 
 
 def _parts(path: str) -> Path:

@@ -128,7 +128,7 @@ async def test_a_secret_is_in_no_channel(monkeypatch: pytest.MonkeyPatch):
     ]
     result, observer, entries = await run(steps, state={"token": KEY}, replies=(f"it is {KEY}",))
     text = told(result, observer, entries)
-    assert KEY not in text.replace(f"'{KEY}': 1", "").replace(f'"{KEY}": 1', "")  # a key of a mapping is a name
+    assert KEY not in text
     assert "sk-live" not in "".join(each.text for each in observer.events if isinstance(each, TextEmitted))
     assert is_placeholder(result.final_state["header"].removeprefix("Bearer "))
     assert is_placeholder(result.step_results["a"].reasoning_content.removeprefix("I see "))
@@ -238,6 +238,20 @@ def test_pieces_of_a_stream_are_the_whole_text_without_the_secret(pieces: list[s
         end = treadle.contracts.events.StepStarted(run_id="r", step_id="s", attempt=1)
         shown += [each.text for each in redactor.events(end) if isinstance(each, TextEmitted)]
         assert "".join(shown) == hide_secrets("".join(parts))
+    finally:
+        secret_values._REVEALED = known
+
+
+@given(pieces=st.lists(st.text("ab", max_size=4), max_size=12))
+def test_a_secret_that_repeats_itself_is_not_cut_in_two(pieces: list[str]):
+    known, secret_values._REVEALED = secret_values._REVEALED, {"abab": None, "abababb": None, "bbbb": None}
+    redaction._secrets_now.cache_clear()
+    try:
+        redactor, shown = Redactor(), ""
+        for event in (*(TextEmitted(run_id="r", step_id="s", text=each) for each in pieces), None):
+            told = redactor.events(event or treadle.contracts.events.StepStarted(run_id="r", step_id="s", attempt=1))
+            shown += "".join(each.text for each in told if isinstance(each, TextEmitted))
+        assert shown == hide_secrets("".join(pieces))
     finally:
         secret_values._REVEALED = known
 

@@ -36,4 +36,6 @@ def redacted_keys(state_schema: Mapping[str, Any]) -> Iterator[str]:
 def redacted_workflow(workflow: Workflow, redactor: Redactor) -> Workflow:
     """The workflow as it may be recorded."""
     state, data = redactor.state(workflow.state), redactor.hide(workflow.data)
-    return replace(workflow, state=state, data={**data, "state": state} if state else data)
+    # Steps hold what the document says: they are looked through only where there is something to hide in that.
+    steps = workflow.steps if data is workflow.data else redactor.hide(workflow.steps)
+    return replace(workflow, state=state, steps=steps, data={**data, "state": state} if state else data)
