@@ -122,3 +122,24 @@ def test_data_that_came_from_no_text_has_no_places(host: Host) -> None:
     assert (problem.line, problem.column, problem.end_line, problem.end_column, problem.fix) == (None,) * 5
     with pytest.raises(DocumentError, match="closed"):
         build_workflow({"name": "x", "steps": [{"id": "a", "type": "say", "prompt": "{state.x"}]}, host=host)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("state.topic == 1 and score > 1", "score"),
+        ("'state.topic == 1 and score > 1'", "score"),
+        ('"état and state.topic"', "état"),
+        ("state.topic * 2", "state"),
+        # Where the text is not what stands in the file, or goes on elsewhere, the whole value or where it begins.
+        ('"state.topic and \\u0041"', '"state.topic and \\u0041"'),
+    ],
+)
+def test_an_expression_is_wrong_at_its_own_column(written: str, expected: str, host: Host) -> None:
+    conditions = f"[{{expression: {written}, target: b}}]"
+    text = HEAD + (
+        f"  - id: a\n    type: route\n    conditions: {conditions}\n  - id: b\n    type: idle\n    depends_on: [a]\n"
+    )
+    problem = only(text, host)
+    assert problem.code == "bad-expression"
+    assert marked(problem, text) == expected
