@@ -90,6 +90,6 @@ def test_config_show_says_where_the_blocks_come_from(invoke: Invoke, tmp_path: P
         "tools": (["mine.py"], "treadle.yaml:1:8"),
         "prices.m.input": (1, "treadle.yaml:2:21"),
     }
-    assert shown["providers.openai.limits.breaker.failures"]["origin"] == "treadle.yaml:3:53"
+    assert shown["providers.openai.limits.breaker.failures"]["origin"] == "treadle.yaml:3:51"
     assert shown["redaction.keys"]["value"] == ["x"]
     assert (shown["redaction.salt"]["value"], shown["redaction.salt"]["set"]) == ("env:NO_SUCH_SALT", False)
