@@ -63,12 +63,11 @@ async def test_the_defaults() -> None:
     async with open_client() as http:
         assert http.timeout == httpx2.Timeout(connect=10, read=300, write=30, pool=10)
         assert http.follow_redirects is False
-        assert http.trust_env is True
+        assert http.trust_env is False  # proxies are read by ourselves, .netrc and the like by nobody
         assert http.headers["user-agent"].startswith("treadle/")
     assert http.is_closed
     async with open_client(timeouts=Timeouts(read=None), trust_env=False, headers={"User-Agent": "mine"}) as http:
         assert http.timeout.read is None
-        assert http.trust_env is False
         assert http.headers["user-agent"] == "mine"
 
 

@@ -9,9 +9,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import httpx2
 import trio
+
+from treadle_http.dialling import Dial, dial
+from treadle_http.limits import BODY_LIMIT
+from treadle_http.proxies import Proxies
+from treadle_http.transport import Transport
 
 __all__ = ["ANSWERED", "Timeouts", "open_client", "tls_context", "user_agent"]
 
@@ -28,16 +34,18 @@ _context: ssl.SSLContext | None = None
 class Timeouts:
     """Most seconds that each phase of an exchange may take. None waits for ever.
 
-    ``read`` is the longest silence, not the length of the whole reply: every piece of a stream starts it anew.
+    ``connect`` includes the name's resolution and TLS. ``read`` is the longest silence, not the length of the whole
+    reply: every piece of a stream starts it anew. ``total`` bounds the whole exchange, its body included.
     """
 
     connect: float | None = 10.0
     read: float | None = 300.0
     write: float | None = 30.0
     pool: float | None = 10.0
+    total: float | None = None
 
     def for_httpx(self) -> httpx2.Timeout:
-        """The same as the client's own type."""
+        """The same as the client's own type, which has no ``total``: that one is the transport's."""
         return httpx2.Timeout(connect=self.connect, read=self.read, write=self.write, pool=self.pool)
 
 
@@ -68,6 +76,39 @@ async def _mark_answered(response: httpx2.Response) -> None:
     response.request.extensions[ANSWERED] = True
 
 
+class _Client(httpx2.AsyncClient):
+    """Sends by the shortest way: what a plain request does not need (redirects, login flows, cookies) is left out."""
+
+    def __init__(self, transport: Transport, **settings: Any) -> None:
+        super().__init__(
+            transport=transport,
+            follow_redirects=False,
+            trust_env=False,
+            event_hooks={"response": [_mark_answered]},
+            **settings,
+        )
+        self._sending = transport
+
+    async def send(self, request: httpx2.Request, *, stream: bool = False, **special: Any) -> httpx2.Response:
+        """Send a request; the same as ever where anything special is asked for it."""
+        if special or self.is_closed or request.url.userinfo or "timeout" not in request.extensions:
+            return await super().send(request, stream=stream, **special)
+        try:
+            response = await self._sending.handle_async_request(request)
+        except httpx2.RequestError as error:
+            error.request = request
+            raise
+        response.request = request
+        request.extensions[ANSWERED] = True
+        if not stream:
+            try:
+                await response.aread()
+            except BaseException:
+                await response.aclose()
+                raise
+        return response
+
+
 @asynccontextmanager
 async def open_client(
     *,
@@ -77,10 +118,13 @@ async def open_client(
     trust_env: bool = True,
     max_connections: int | None = None,
     keepalive_seconds: float = _KEEPALIVE_SECONDS,
+    body_limit: int = BODY_LIMIT,
+    dial: Dial = dial,
 ) -> AsyncIterator[httpx2.AsyncClient]:
     """One HTTP client, closed on leaving. Enter and leave it in the same task; use it from any number of tasks.
 
-    It follows no redirect, as a key would travel with it, and does not retry.
+    It follows no redirect, as a key would travel with it, keeps no cookies and does not retry. A request that asks for
+    something special (``auth=``, ``follow_redirects=``) gets it.
 
     :param timeouts: most seconds for each phase; connect 10, read 300, write 30, pool 10 without it.
     :param headers: sent with every request, besides a ``User-Agent`` that they may replace.
@@ -90,18 +134,24 @@ async def open_client(
         look the name up again. Credentials from ``.netrc`` are never read.
     :param max_connections: a limit that makes requests wait in a queue without a word; None has no limit.
     :param keepalive_seconds: how long an idle connection stays open for the next request.
+    :param body_limit: most bytes of a reply that is read whole, decompressed; a longer one is a
+        ``BodyTooLargeError`` as soon as that is known. Replies that are streamed have no limit.
+    :param dial: opens the TCP connections; see :mod:`treadle_http.pinned` for addresses that are checked.
     """
     context = tls if tls is not None else await trio.to_thread.run_sync(tls_context)
-    limits = httpx2.Limits(
-        max_connections=max_connections, max_keepalive_connections=max_connections, keepalive_expiry=keepalive_seconds
+    timeouts = timeouts or Timeouts()
+    transport = Transport(
+        tls=context,
+        dial=dial,
+        proxies=Proxies.from_environment() if trust_env else None,
+        total=timeouts.total,
+        body_limit=body_limit,
+        max_connections=max_connections,
+        keepalive_seconds=keepalive_seconds,
     )
-    async with httpx2.AsyncClient(
-        verify=context,
-        limits=limits,
-        timeout=(timeouts or Timeouts()).for_httpx(),
+    async with _Client(
+        transport,
+        timeout=timeouts.for_httpx(),
         headers={"User-Agent": user_agent(), **(headers or {})},
-        follow_redirects=False,
-        trust_env=trust_env,
-        event_hooks={"response": [_mark_answered]},
     ) as client:
         yield client
