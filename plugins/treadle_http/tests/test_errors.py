@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from typing import Any
 
 import httpx2
@@ -24,6 +25,8 @@ from treadle.errors import (
 )
 from treadle_http import (
     FACTS,
+    AddressRefusedError,
+    BodyTooLargeError,
     body_error,
     code_status,
     facts_of,
@@ -47,6 +50,10 @@ def test_every_exception_of_the_client_is_mapped() -> None:
 
 
 def made_of(kind: type[Exception]) -> Exception:
+    if kind is AddressRefusedError:
+        return AddressRefusedError("boom.test", ip_address("10.0.0.1"), "boom")
+    if kind is BodyTooLargeError:
+        return BodyTooLargeError(64 * 1024 * 1024)
     try:
         return kind("boom")
     except TypeError:  # some classes of the client have a text of their own

@@ -48,9 +48,17 @@ def test_bytes_that_are_no_text_are_replaced() -> None:
     assert decoded(b'"\xff"\n') == ["\ufffd"]
 
 
-@pytest.mark.parametrize("body", [b'{"cut": \n', b'{"cut', b"<html>\n", b"[" * 100_000 + b"\n"])
-def test_what_is_not_json_is_a_value_error(body: bytes) -> None:
-    with pytest.raises(ValueError):
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b'{"cut": \n', "Expecting"),
+        (b'{"cut', "Unterminated"),
+        (b"<\n", "Expecting"),
+        (b"[" * 99_999 + b"\n", "deeply"),
+    ],
+)
+def test_what_is_not_json_is_a_value_error(body: bytes, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
         decoded(body)
 
 

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from treadle_http.client import Timeouts, open_client, tls_context
+    from treadle_http.connection import TotalTimeout
+    from treadle_http.dialling import Dial
     from treadle_http.limits import BODY_LIMIT, BodyTooLargeError
     from treadle_http.ndjson import LINE_LIMIT, NDJSONDecoder
+    from treadle_http.pinned import AddressRefusedError, open_pinned_client
+    from treadle_http.proxies import Proxies
     from treadle_http.pump import Pumped, pumped
     from treadle_http.redaction import redact
     from treadle_http.sse import ServerSentEvent, SSEDecoder
@@ -24,18 +28,23 @@ __all__ = [
     "BODY_LIMIT",
     "FACTS",
     "LINE_LIMIT",
+    "AddressRefusedError",
     "BodyTooLargeError",
+    "Dial",
     "Facts",
     "NDJSONDecoder",
+    "Proxies",
     "Pumped",
     "SSEDecoder",
     "ServerSentEvent",
     "Timeouts",
+    "TotalTimeout",
     "body_error",
     "code_status",
     "facts_of",
     "is_error_body",
     "open_client",
+    "open_pinned_client",
     "pumped",
     "redact",
     "request_id",
@@ -47,8 +56,12 @@ __all__ = [
 
 _HOMES = {
     "client": ("Timeouts", "open_client", "tls_context"),
+    "connection": ("TotalTimeout",),
+    "dialling": ("Dial",),
     "limits": ("BODY_LIMIT", "BodyTooLargeError"),
     "ndjson": ("LINE_LIMIT", "NDJSONDecoder"),
+    "pinned": ("AddressRefusedError", "open_pinned_client"),
+    "proxies": ("Proxies",),
     "pump": ("Pumped", "pumped"),
     "redaction": ("redact",),
     "waiting": ("retry_after",),

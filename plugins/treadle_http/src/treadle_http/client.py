@@ -71,6 +71,11 @@ def user_agent() -> str:
         return "treadle/0"
 
 
+@lru_cache(maxsize=256)
+def _parsed(url: str) -> httpx2.URL:
+    return httpx2.URL(url)
+
+
 async def _mark_answered(response: httpx2.Response) -> None:
     # What fails from here on fails in the body; nothing in the exception itself says so.
     response.request.extensions[ANSWERED] = True
@@ -89,8 +94,13 @@ class _Client(httpx2.AsyncClient):
         )
         self._sending = transport
 
+    def build_request(self, method: str, url: httpx2.URL | str, **given: Any) -> httpx2.Request:
+        """Build a request. A URL that was seen before is not taken apart again."""
+        return super().build_request(method, _parsed(url) if isinstance(url, str) else url, **given)
+
     async def send(self, request: httpx2.Request, *, stream: bool = False, **special: Any) -> httpx2.Response:
         """Send a request; the same as ever where anything special is asked for it."""
+        special = {name: value for name, value in special.items() if value is not httpx2.USE_CLIENT_DEFAULT}
         if special or self.is_closed or request.url.userinfo or "timeout" not in request.extensions:
             return await super().send(request, stream=stream, **special)
         try:

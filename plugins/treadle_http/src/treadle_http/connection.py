@@ -179,7 +179,7 @@ class Connection:
             raise httpx2.ReadError(str(error)) from error
         if not data and self._h11.their_state is h11.SEND_RESPONSE:
             raise httpx2.RemoteProtocolError("Server disconnected without sending a response.")
-        self._h11.receive_data(data)
+        self._h11.receive_data(bytes(data))
 
     def _next(self) -> h11.Event | type[h11.PAUSED] | type[h11.NEED_DATA]:
         if self._failure is not None:

@@ -30,8 +30,9 @@ class Reply(httpx2.Response):
         self.is_stream_consumed = True
         pieces: list[bytes] = []
         size = 0
+        stream = aiter(self.stream)  # type: ignore[arg-type]
         try:
-            async for piece in self.stream:  # type: ignore[union-attr]
+            async for piece in stream:
                 pieces.append(piece)
                 size += len(piece)
                 if size > self.body_limit:
@@ -40,6 +41,8 @@ class Reply(httpx2.Response):
             error.request = self.request
             raise
         finally:
+            if isinstance(stream, AsyncGenerator):  # the client's own wrapping, where it was in between
+                await stream.aclose()
             await self.aclose()
         self._content = b"".join(pieces)
         return self._content

@@ -22,6 +22,9 @@ from treadle.errors import (
     UnreachableError,
 )
 from treadle_http.client import ANSWERED
+from treadle_http.connection import TotalTimeout
+from treadle_http.limits import BodyTooLargeError
+from treadle_http.pinned import AddressRefusedError
 from treadle_http.redaction import origin, redact
 from treadle_http.status_errors import status_error
 
@@ -66,6 +69,7 @@ FACTS: Mapping[type[Exception], Facts] = {
     httpx2.PoolTimeout: Facts(
         "connect", False, True, ProviderTimeoutError, "waiting for a free connection to {host} took too long"
     ),
+    TotalTimeout: Facts("read", None, True, ProviderTimeoutError, "the whole exchange with {host} took too long"),
     # the network
     httpx2.NetworkError: Facts("send", None, True, UnavailableError, "the connection to {host} failed ({why})"),
     httpx2.ConnectError: Facts("connect", False, True, UnavailableError, "could not connect to {host} ({why})"),
@@ -74,6 +78,7 @@ FACTS: Mapping[type[Exception], Facts] = {
     httpx2.WriteError: Facts("send", None, True, UnavailableError, "{host} dropped the connection during the request"),
     httpx2.CloseError: Facts("body", True, True, UnavailableError, "the connection to {host} did not close ({why})"),
     httpx2.ProxyError: _PROXY,
+    AddressRefusedError: Facts("connect", False, False, UnreachableError, "{host} may not be reached ({why})"),
     # the protocol
     httpx2.ProtocolError: _MALFORMED,
     httpx2.RemoteProtocolError: _MALFORMED,
@@ -91,6 +96,7 @@ FACTS: Mapping[type[Exception], Facts] = {
     ),
     httpx2.SSEError: Facts("body", True, True, ResponseError, "{host} sent an unreadable stream ({why})"),
     httpx2.DecodingError: Facts("body", True, True, ResponseError, "{host} sent a damaged compressed reply"),
+    BodyTooLargeError: Facts("body", True, False, ResponseError, "{host} sent too much ({why})"),
     httpx2.TooManyRedirects: Facts("redirect", True, False, RedirectError, "{host} redirects without end"),
     httpx2.HTTPStatusError: Facts("status", True, False, ProviderError, "{host} answered with an error"),
     httpx2.InvalidURL: Facts("connect", False, False, UnreachableError, "the server's URL is not a URL"),
@@ -105,7 +111,7 @@ FACTS: Mapping[type[Exception], Facts] = {
     ssl.SSLError: _TLS,
     OSError: Facts("send", None, True, UnavailableError, "the connection to {host} failed ({why})"),
 }
-"""Every exception class of the client, and what it means where its causes say nothing more precise."""
+"""Every exception class of the client and of ours, and what it means where its causes say nothing more precise."""
 
 _UNKNOWN = Facts("send", None, False, ProviderError, "the exchange with {host} failed ({why})")
 
@@ -121,6 +127,8 @@ def facts_of(error: BaseException) -> Facts:
         return FACTS[httpx2.ReadError]
     if answered and isinstance(error, httpx2.ReadError | httpx2.RemoteProtocolError | httpx2.CloseError):
         return _CUT
+    if answered and isinstance(error, TotalTimeout):
+        return replace(facts, phase="body", request_sent=True)
     if answered and isinstance(error, httpx2.ReadTimeout):
         return replace(facts, phase="body", says="{host} fell silent in the middle of its reply")
     return facts

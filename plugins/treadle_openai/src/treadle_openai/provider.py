@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["GenericOpenAIProvider", "OpenAIProvider"]
 
-_CHAT = "/chat/completions"
-_EMBEDDINGS = "/embeddings"
+_CHAT = "chat/completions"
+_EMBEDDINGS = "embeddings"
 _EMBED_BATCH = 2048
 """Most inputs of one request: https://platform.openai.com/docs/api-reference/embeddings/create"""
 

@@ -64,6 +64,7 @@ _OWN_ERRORS = (
     OSError,
 )
 
+_PATHS = ("chat/completions", "responses", "embeddings")
 _SDK_HEADERS = ("accept", "content-type", "user-agent", "authorization")
 
 
@@ -110,8 +111,17 @@ class ChatClient:
                 known = name.lower() in ours or name.lower() in _SDK_HEADERS or name.lower().startswith("x-stainless-")
                 if not known:
                     left_out[name] = openai.omit
-        # The key is named as the only credential: the SDK would fall back on OPENAI_ADMIN_KEY.
-        self._options: Any = {"headers": left_out, "security": {"bearer_auth": True}}
+        # The key is named as the only credential: the SDK would fall back on OPENAI_ADMIN_KEY. The rest says what is
+        # the default anyway; what is not said, the SDK copies deeply for every call.
+        self._options: Any = {
+            "headers": left_out,
+            "security": {"bearer_auth": True},
+            "params": {},
+            "max_retries": 0,
+            "timeout": http.timeout,
+        }
+        base = self._client.base_url
+        self._urls = {path: str(base.copy_with(raw_path=base.raw_path + path.encode())) for path in _PATHS}
 
     async def post(self, path: str, body: Mapping[str, Any]) -> tuple[Any, Mapping[str, str]]:
         """The JSON of a whole answer, and its headers.
@@ -120,7 +130,7 @@ class ChatClient:
         """
         with self._translated():
             response = await self._client.post(
-                path, cast_to=httpx2.Response, content=encode(body), options=self._options
+                self._urls[path], cast_to=httpx2.Response, content=encode(body), options=self._options
             )
         try:
             data = json.loads(response.content)
@@ -144,7 +154,7 @@ class ChatClient:
         """
         with self._translated():
             response = await self._client.post(
-                path, cast_to=httpx2.Response, content=encode(body), options=self._options, stream=True
+                self._urls[path], cast_to=httpx2.Response, content=encode(body), options=self._options, stream=True
             )
             if not isinstance(response, httpx2.Response):
                 raise TypeError(f"the SDK gave {type(response).__name__} for a response")
