@@ -29,7 +29,9 @@ from treadle.messages import (
     Usage,
     UserMessage,
 )
-from treadle_openai.convert import embed_body, embed_response, is_reasoning_model, problems, request_body, response_of
+from treadle_openai.checks import chat_problems as problems
+from treadle_openai.convert import embed_body, embed_response, request_body, response_of
+from treadle_openai.models import is_reasoning_model
 from treadle_openai.schema import strict_schema
 
 PNG = MediaPart(type="image", media_type="image/png", data=b"\x89PNG")
@@ -275,8 +277,9 @@ def test_what_cannot_work_is_told_before_any_request() -> None:
     ]
     assert list(problems(request, is_openai=False)) == always
     assert list(problems(request, is_openai=True)) == [
-        *always,
+        always[0],
         "OpenAI takes at most 4 stop sequences, not 5",
+        always[1],
         "OpenAI takes no tool named 'a.b': letters, digits, _ and - only, 64 characters at most",
     ]
 

@@ -14,11 +14,11 @@ from treadle_openai.convert import tool_call_fragment
 def test_a_fragment_of_odd_types_breaks_nothing(fragment: dict[str, Any]) -> None:
     assembly = ToolCallAssembly()
     assembly.add(index=0, call_id="a", tool_name="f", arguments="{}")
-    assembly.add(**tool_call_fragment(fragment))
+    assembly.add(**tool_call_fragment(fragment, "openai"))
     assert [part.arguments for part in assembly.parts()] == [{}]
 
 
 def test_arguments_that_come_as_an_object_are_taken_as_its_text() -> None:
     assembly = ToolCallAssembly()
-    assembly.add(**tool_call_fragment({"id": "a", "function": {"name": "f", "arguments": {"x": 1}}}))
+    assembly.add(**tool_call_fragment({"id": "a", "function": {"name": "f", "arguments": {"x": 1}}}, "openai"))
     assert [part.arguments for part in assembly.parts()] == [{"x": 1}]

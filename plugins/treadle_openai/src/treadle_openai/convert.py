@@ -9,7 +9,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from treadle.assembly import tool_call_part, with_unique_ids
@@ -36,35 +36,32 @@ from treadle.messages import (
     Usage,
     UserMessage,
 )
+from treadle_openai.checks import AUDIO_FORMATS, NAME_LIMIT, chat_media_refusal
+from treadle_openai.models import is_reasoning_model, takes_effort, takes_parallel_calls
 from treadle_openai.schema import strict_schema
 
 __all__ = [
+    "NO_PARAMETERS",
+    "citations_of",
+    "clean_name",
+    "count_of",
     "embed_body",
     "embed_response",
-    "is_reasoning_model",
-    "problems",
+    "mapping_of",
+    "merged_details",
+    "output_shape",
+    "raw_arguments",
     "request_body",
     "response_of",
+    "short_id",
     "stop_reason",
     "text_of",
     "tool_call_fragment",
     "usage_of",
 ]
 
+NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 _ID_LIMIT = 40  # longest tool call id that OpenAI takes back
-_NAME_LIMIT = 64  # longest name of a speaker, tool or schema
-_STOP_LIMIT = 4  # most stop sequences
-_AUDIO_FORMATS: Mapping[str, str] = {
-    "audio/mp3": "mp3",
-    "audio/mpeg": "mp3",
-    "audio/vnd.wave": "wav",
-    "audio/wav": "wav",
-    "audio/wave": "wav",
-    "audio/x-wav": "wav",
-}
-_TOOL_NAME = re.compile(rf"[a-zA-Z0-9_-]{{1,{_NAME_LIMIT}}}")
-_REASONING = re.compile(r"o\d|gpt-5(?!-chat)")
-_O_SERIES = re.compile(r"o\d")
 _STOP_REASONS: Mapping[str, StopReason] = {
     "stop": StopReason.END_TURN,
     "length": StopReason.MAX_TOKENS,
@@ -75,63 +72,7 @@ _STOP_REASONS: Mapping[str, StopReason] = {
 }
 
 
-# --- what cannot be sent ----------------------------------------------------------------------------
-
-
-def problems(request: ModelRequest, *, is_openai: bool) -> Iterator[str]:
-    """What is wrong with the request, known before anything is sent.
-
-    :param is_openai: OpenAI's own limits apply; a compatible server may have none of them.
-    """
-    for media in _media(request.messages):
-        if refusal := _media_refusal(media):
-            yield refusal
-    for hosted in request.hosted_tools:
-        yield f"Chat Completions has no hosted tool '{hosted.tool}'"
-    if isinstance(request.tool_choice, NamedTool) and request.tool_choice.name not in {t.name for t in request.tools}:
-        yield f"tool_choice names '{request.tool_choice.name}', which is not among the tools"
-    if is_openai:
-        if len(request.stop_sequences) > _STOP_LIMIT:
-            yield f"OpenAI takes at most {_STOP_LIMIT} stop sequences, not {len(request.stop_sequences)}"
-        for tool in request.tools:
-            if not _TOOL_NAME.fullmatch(tool.name):
-                yield (
-                    f"OpenAI takes no tool named '{tool.name}': "
-                    f"letters, digits, _ and - only, {_NAME_LIMIT} characters at most"
-                )
-
-
-def _media(messages: Sequence[Message]) -> Iterator[MediaPart]:
-    for message in messages:
-        if isinstance(message, UserMessage):
-            yield from (part for part in message.parts if isinstance(part, MediaPart))
-        elif isinstance(message, ToolMessage):
-            yield from (part for result in message.results for part in result.media)
-
-
-def _media_refusal(media: MediaPart) -> str | None:
-    if media.type == "pdf":
-        return "Chat Completions takes no pdf attachments"
-    if media.type == "audio" and media.data is None:
-        return "Chat Completions takes audio as bytes, not by URL"
-    if media.type == "audio" and media.media_type not in _AUDIO_FORMATS:
-        return f"Chat Completions takes WAV and MP3 audio, not {media.media_type}"
-    return None
-
-
 # --- requests ---------------------------------------------------------------------------------------
-
-
-def is_reasoning_model(model: str) -> bool:
-    """Whether the model is of OpenAI's reasoning kind: the o-series and GPT-5, but not gpt-5-chat.
-
-    A gateway's prefix (``openai/o3``) and a fine-tune's (``ft:o4-mini:...``) are looked through.
-    """
-    return _REASONING.match(_base_name(model)) is not None
-
-
-def _base_name(model: str) -> str:
-    return model.rpartition("/")[2].lower().removeprefix("ft:")
 
 
 def request_body(request: ModelRequest, *, provider: str) -> dict[str, Any]:
@@ -139,7 +80,6 @@ def request_body(request: ModelRequest, *, provider: str) -> dict[str, Any]:
 
     :raises UnsupportedError: the request holds what Chat Completions cannot say.
     """
-    name = _base_name(request.model)
     reasons = is_reasoning_model(request.model)
     body: dict[str, Any] = {"model": request.model, "messages": _messages(request.messages, provider)}
     if request.tools:
@@ -148,8 +88,7 @@ def request_body(request: ModelRequest, *, provider: str) -> dict[str, Any]:
             body["tool_choice"] = {"type": "function", "function": {"name": request.tool_choice.name}}
         elif request.tool_choice != "auto":
             body["tool_choice"] = request.tool_choice
-        # The o-series refuses the parameter.
-        if request.parallel_tool_calls is not None and not _O_SERIES.match(name):
+        if request.parallel_tool_calls is not None and takes_parallel_calls(request.model):
             body["parallel_tool_calls"] = request.parallel_tool_calls
     if request.output is not None:
         body["response_format"] = _response_format(request.output)
@@ -157,7 +96,7 @@ def request_body(request: ModelRequest, *, provider: str) -> dict[str, Any]:
         body["max_completion_tokens" if reasons else "max_tokens"] = request.max_tokens
     if request.temperature is not None and not reasons:
         body["temperature"] = request.temperature
-    if request.reasoning is not None and request.reasoning.level and reasons and not name.startswith("o1-mini"):
+    if request.reasoning is not None and request.reasoning.level and takes_effort(request.model):
         body["reasoning_effort"] = request.reasoning.level
     if request.stop_sequences:
         body["stop"] = list(request.stop_sequences)
@@ -171,7 +110,7 @@ def request_body(request: ModelRequest, *, provider: str) -> dict[str, Any]:
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": tool.name, "parameters": dict(tool.parameters)}
+    function: dict[str, Any] = {"name": tool.name, "parameters": dict(tool.parameters) or NO_PARAMETERS}
     if tool.description:
         function["description"] = tool.description
     return {"type": "function", "function": function}
@@ -180,19 +119,25 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
 def _response_format(output: OutputSchema) -> dict[str, Any]:
     if output.schema is None:
         return {"type": "json_object"}
-    closed = strict_schema(output.schema) if output.strict else None
+    return {"type": "json_schema", "json_schema": output_shape(output, output.schema)}
+
+
+def output_shape(output: OutputSchema, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema for the reply, in strict mode where that is asked for and can say it."""
+    closed = strict_schema(schema) if output.strict else None
     shape: dict[str, Any] = {
-        "name": _clean_name(output.name, r"[^a-zA-Z0-9_-]") or "reply",
-        "schema": dict(output.schema) if closed is None else closed,
+        "name": clean_name(output.name, r"[^a-zA-Z0-9_-]") or "reply",
+        "schema": dict(schema) if closed is None else closed,
         "strict": closed is not None,
     }
     if output.description:
         shape["description"] = output.description
-    return {"type": "json_schema", "json_schema": shape}
+    return shape
 
 
-def _clean_name(name: str, unwanted: str) -> str:
-    return re.sub(unwanted, "_", name)[:_NAME_LIMIT]
+def clean_name(name: str, unwanted: str) -> str:
+    """A name as the API takes it: short, and without the characters that the pattern names."""
+    return re.sub(unwanted, "_", name)[:NAME_LIMIT]
 
 
 def _messages(messages: Sequence[Message], provider: str) -> list[dict[str, Any]]:
@@ -203,7 +148,7 @@ def _messages(messages: Sequence[Message], provider: str) -> list[dict[str, Any]
         elif isinstance(message, UserMessage):
             converted.append(_user(message, provider))
         elif isinstance(message, AssistantMessage):
-            converted.append(_assistant(message))
+            converted.append(_assistant(message, provider))
         else:
             converted.extend(_tool_results(message, provider))
     return converted
@@ -223,13 +168,13 @@ def _user(message: UserMessage, provider: str) -> dict[str, Any]:
 
 def _with_name(message: dict[str, Any], name: str | None) -> dict[str, Any]:
     # The API takes no white space and none of <|\/> in a speaker's name.
-    if name and (clean := _clean_name(name, r"[\s<|\\/>]")):
+    if name and (clean := clean_name(name, r"[\s<|\\/>]")):
         message["name"] = clean
     return message
 
 
 def _media_part(media: MediaPart, provider: str) -> dict[str, Any]:
-    if refusal := _media_refusal(media):
+    if refusal := chat_media_refusal(media):
         raise UnsupportedError(refusal, provider=provider)
     if media.data is None:
         return {"type": "image_url", "image_url": {"url": media.url}}
@@ -237,36 +182,46 @@ def _media_part(media: MediaPart, provider: str) -> dict[str, Any]:
     if media.type == "audio":
         return {
             "type": "input_audio",
-            "input_audio": {"data": encoded, "format": _AUDIO_FORMATS[media.media_type or ""]},
+            "input_audio": {"data": encoded, "format": AUDIO_FORMATS[media.media_type or ""]},
         }
     return {"type": "image_url", "image_url": {"url": f"data:{media.media_type};base64,{encoded}"}}
 
 
-def _assistant(message: AssistantMessage) -> dict[str, Any]:
-    # Reasoning and hosted activity stay out: the API does not take them back.
+def _assistant(message: AssistantMessage, provider: str) -> dict[str, Any]:
+    # Readable reasoning and hosted activity stay out: the API does not take them back.
     text = "".join(part.text for part in message.parts if isinstance(part, TextPart))
     calls = [
         {
-            "id": _short_id(call.call_id),
+            "id": short_id(call.call_id),
             "type": "function",
-            "function": {"name": call.tool_name, "arguments": _raw_arguments(call)},
+            "function": {"name": call.tool_name, "arguments": raw_arguments(call)},
+            **_kept(call.provider_data, provider, "extra_content"),
         }
         for call in message.tool_calls
     ]
     converted: dict[str, Any] = {"role": "assistant", "content": None if calls and not text else text}
     if calls:
         converted["tool_calls"] = calls
+    for part in message.parts:  # what a gateway (OpenRouter) must get back as it came
+        if isinstance(part, ReasoningPart):
+            converted.update(_kept(part.provider_data, provider, "reasoning_details"))
     return _with_name(converted, message.name)
 
 
-def _raw_arguments(call: ToolCallPart) -> str:
+def _kept(provider_data: Mapping[str, Any], provider: str, key: str) -> dict[str, Any]:
+    value = mapping_of(provider_data.get(provider)).get(key)
+    return {} if value is None else {key: value}
+
+
+def raw_arguments(call: ToolCallPart) -> str:
+    """A call's arguments as JSON text."""
     if call.arguments is None:
         return call.raw_arguments or ""
     # The model's own text where there is one: prompt caches compare it byte for byte.
     return call.raw_arguments if call.raw_arguments and call.raw_arguments.strip() else json.dumps(call.arguments)
 
 
-def _short_id(call_id: str) -> str:
+def short_id(call_id: str) -> str:
     """The id as the API takes it: another vendor's long one becomes a short one, the same each time."""
     if len(call_id) <= _ID_LIMIT:
         return call_id
@@ -276,7 +231,7 @@ def _short_id(call_id: str) -> str:
 def _tool_results(message: ToolMessage, provider: str) -> Iterator[dict[str, Any]]:
     attached: list[dict[str, Any]] = []
     for result in message.results:
-        yield {"role": "tool", "tool_call_id": _short_id(result.call_id), "content": result.content}
+        yield {"role": "tool", "tool_call_id": short_id(result.call_id), "content": result.content}
         if result.media:
             attached.append({"type": "text", "text": f"What {result.tool_name} returned besides its text:"})
             attached.extend(_media_part(media, provider) for media in result.media)
@@ -308,13 +263,15 @@ def response_of(
             request_sent=True,
         )
     refusal = text_of(message.get("refusal"))
+    details = message.get("reasoning_details")
+    opaque = {provider: {"reasoning_details": details}} if isinstance(details, list) and details else {}
     reasoning = text_of(message.get("reasoning_content")) or text_of(message.get("reasoning"))
     parts: list[AssistantPart] = []
-    if reasoning and keep_reasoning:
-        parts.append(ReasoningPart(text=reasoning))
+    if (reasoning and keep_reasoning) or opaque:
+        parts.append(ReasoningPart(text=reasoning if keep_reasoning else "", provider_data=opaque))
     if text := text_of(message.get("content")) or refusal:
-        parts.append(TextPart(text=text, citations=_citations(message.get("annotations"))))
-    calls = with_unique_ids(_calls(message.get("tool_calls")))
+        parts.append(TextPart(text=text, citations=citations_of(message.get("annotations"))))
+    calls = with_unique_ids(_calls(message.get("tool_calls"), provider))
     finish = choice.get("finish_reason")
     finish = finish if isinstance(finish, str) else None
     return ModelResponse(
@@ -328,7 +285,7 @@ def response_of(
     )
 
 
-def _calls(found: Any) -> Iterator[ToolCallPart]:
+def _calls(found: Any, provider: str) -> Iterator[ToolCallPart]:
     for call in found if isinstance(found, list) else ():
         function = call.get("function") if isinstance(call, Mapping) else None
         if not isinstance(function, Mapping):
@@ -338,22 +295,50 @@ def _calls(found: Any) -> Iterator[ToolCallPart]:
             arguments = ""
         elif not isinstance(arguments, str):  # some servers send the object itself
             arguments = json.dumps(arguments)
-        yield tool_call_part(text_of(call.get("id")), text_of(function.get("name")), arguments)
+        fragment = tool_call_fragment(call, provider)
+        yield tool_call_part(
+            fragment["call_id"], fragment["tool_name"], arguments, provider_data=fragment["provider_data"]
+        )
 
 
-def tool_call_fragment(fragment: Mapping[str, Any]) -> dict[str, Any]:
-    """One entry of a delta's ``tool_calls``, as an assembly takes it. What has an odd type counts as not sent."""
+def tool_call_fragment(fragment: Mapping[str, Any], provider: str) -> dict[str, Any]:
+    """One entry of ``tool_calls``, whole or in part, as an assembly takes it. What has an odd type counts as not sent.
+
+    ``extra_content`` is what Gemini's compatible API must get back with the call: the signature of its thought.
+    """
     function = fragment.get("function")
     function = function if isinstance(function, Mapping) else {}
     arguments, index = function.get("arguments"), fragment.get("index")
     if isinstance(arguments, Mapping):  # some servers send the object itself, in one piece
         arguments = json.dumps(arguments)
+    extra = fragment.get("extra_content")
     return {
         "call_id": text_of(fragment.get("id")),
         "index": index if isinstance(index, int) else None,
         "tool_name": text_of(function.get("name")),
         "arguments": text_of(arguments),
+        "provider_data": {provider: {"extra_content": extra}} if extra else None,
     }
+
+
+def merged_details(fragments: Iterable[Any]) -> list[Any]:
+    """The blocks of a streamed ``reasoning_details``: fragments with one type and index are pieces of one block.
+
+    https://openrouter.ai/docs/use-cases/reasoning-tokens
+    """
+    blocks: list[Any] = []
+    for each in fragments:
+        last = blocks[-1] if blocks else None
+        same = isinstance(last, dict) and isinstance(each, dict) and "index" in each
+        if not same or any(last.get(key) != each.get(key) for key in ("type", "index")):
+            blocks.append(dict(each) if isinstance(each, dict) else each)
+            continue
+        for key, value in each.items():
+            if key in ("text", "summary", "data") and isinstance(value, str):
+                last[key] = (last.get(key) or "") + value
+            elif value is not None:
+                last[key] = value
+    return blocks
 
 
 def text_of(content: Any) -> str:
@@ -365,7 +350,8 @@ def text_of(content: Any) -> str:
     return ""
 
 
-def _citations(annotations: Any) -> tuple[Citation, ...]:
+def citations_of(annotations: Any) -> tuple[Citation, ...]:
+    """Pages that a reply's text comes from, as gateways and search models annotate it."""
     found = []
     for each in annotations if isinstance(annotations, list) else ():
         cited = each.get("url_citation") if isinstance(each, Mapping) else None
@@ -393,20 +379,23 @@ def usage_of(usage: Any) -> Usage:
     """Tokens as the API counts them: the input with its cached part, the output with its reasoning."""
     if not isinstance(usage, Mapping):
         return Usage()
-    read, written = _mapping(usage.get("prompt_tokens_details")), _mapping(usage.get("completion_tokens_details"))
+    read, written = mapping_of(usage.get("prompt_tokens_details")), mapping_of(usage.get("completion_tokens_details"))
     return Usage(
-        input_tokens=_count(usage.get("prompt_tokens")),
-        output_tokens=_count(usage.get("completion_tokens")),
-        cache_read_tokens=_count(read.get("cached_tokens")),
-        reasoning_tokens=_count(written.get("reasoning_tokens")),
+        input_tokens=count_of(usage.get("prompt_tokens")),
+        output_tokens=count_of(usage.get("completion_tokens")),
+        cache_read_tokens=count_of(read.get("cached_tokens")),
+        cache_write_tokens=count_of(read.get("cache_write_tokens")),
+        reasoning_tokens=count_of(written.get("reasoning_tokens")),
     )
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def mapping_of(value: Any) -> Mapping[str, Any]:
+    """The value, or nothing where it is no object."""
     return value if isinstance(value, Mapping) else {}
 
 
-def _count(value: Any) -> int | None:
+def count_of(value: Any) -> int | None:
+    """A number of tokens, None where that is not what it is."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
@@ -441,10 +430,10 @@ def embed_response(data: Any, *, provider: str, model: str, count: int) -> Embed
             phase="body",
             request_sent=True,
         )
-    read = usage_of(_mapping(data).get("usage")).input_tokens
+    read = usage_of(mapping_of(data).get("usage")).input_tokens
     return EmbedResponse(
         vectors=whole,
         usage=Usage(input_tokens=read, output_tokens=None if read is None else 0),
-        model=text_of(_mapping(data).get("model")) or model,
+        model=text_of(mapping_of(data).get("model")) or model,
         provider=provider,
     )

@@ -10,17 +10,18 @@ import re
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from treadle.contracts.provider import Exchange, Features, Provider, ProviderSettings
-from treadle.errors import ConfigurationError, CredentialError, PluginError
+from treadle.errors import BadRequestError, ConfigurationError, CredentialError, PluginError
 from treadle.messages import Completed, EmbedRequest, EmbedResponse, ModelRequest, StreamEvent, Usage
 from treadle_http.status_errors import request_id
-from treadle_openai.convert import embed_body, embed_response, problems, request_body, response_of
+from treadle_openai.convert import embed_body, embed_response
+from treadle_openai.dialects import COMPLETIONS, RESPONSES, Dialect
 from treadle_openai.settings import OPENAI_BASE_URL, GenericOpenAISettings, OpenAISettings
-from treadle_openai.stream import StreamedReply
 
 if TYPE_CHECKING:
     import httpx2
@@ -28,41 +29,35 @@ if TYPE_CHECKING:
 
     from treadle.contracts.secrets import SecretRef
     from treadle_http.pump import Pumped
-    from treadle_openai.sdk import ChatClient
+    from treadle_openai.event_stream import EventStream
+    from treadle_openai.sdk import Client
 
 __all__ = ["GenericOpenAIProvider", "OpenAIProvider"]
 
-_CHAT = "chat/completions"
 _EMBEDDINGS = "embeddings"
 _EMBED_BATCH = 2048
 """Most inputs of one request: https://platform.openai.com/docs/api-reference/embeddings/create"""
 
 _OPENAI_MODELS = re.compile(r"(gpt-|chatgpt-|o\d|codex-|computer-use-|text-embedding-|davinci-|babbage-|ft:)")
 
-_FEATURES = Features(
-    streaming=True,
-    tools=True,
-    tool_choice=True,
-    output_schemas=True,
-    json_objects=True,
-    reasoning=True,
-    embeddings=True,
-    media=frozenset({"image", "audio"}),
-    media_by_url=frozenset({"image"}),
+_REASONING_LEFT_OUT = (
+    "the server could not read the encrypted reasoning of earlier turns (it may be another account's, or too old); "
+    "it was asked again without it"
 )
 
 
-class _ChatCompletions(Provider):
+class _OpenAICompatible(Provider):
     """What both have in common: everything but where the server is and what it is told of us."""
 
-    features = _FEATURES
+    features: Features = COMPLETIONS.features
     is_openai: ClassVar[bool]
+    dialect: Dialect = COMPLETIONS
 
     def __init__(self, name: str, settings: ProviderSettings) -> None:
         super().__init__(name, settings)
         self._opened = AsyncExitStack()
         self._http: httpx2.AsyncClient | None = None
-        self._client: ChatClient | None = None
+        self._client: Client | None = None
         self._building: trio.Lock
 
     async def __aenter__(self) -> Self:
@@ -84,7 +79,7 @@ class _ChatCompletions(Provider):
 
     def check(self, request: ModelRequest) -> Iterable[str]:
         """What cannot be sent."""
-        return tuple(problems(request, is_openai=self.is_openai))
+        return tuple(self.dialect.problems(request, is_openai=self.is_openai))
 
     def exchange(self, request: ModelRequest) -> Exchange:
         """Send the request and give its events."""
@@ -121,40 +116,58 @@ class _ChatCompletions(Provider):
 
     @asynccontextmanager
     async def _plain(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[StreamEvent]]:
-        client = await self._ready()
-        data, headers = await client.post(_CHAT, request_body(request, provider=self.name))
-        response = response_of(
+        client, dialect = await self._ready(), self.dialect
+        body = dialect.body(request, provider=self.name)
+        warnings = tuple(dialect.ignored(request))
+        try:
+            data, headers = await client.post(dialect.path, body)
+        except BadRequestError as error:
+            shorter = dialect.body_without_reasoning(body) if client.is_stale(error) else None
+            if shorter is None:
+                raise
+            data, headers = await client.post(dialect.path, shorter)
+            warnings = (*warnings, _REASONING_LEFT_OUT)
+        response = dialect.reply(
             data,
             provider=self.name,
             model=request.model,
             request_id=request_id(headers),
             keep_reasoning=_keeps_reasoning(request),
         )
-        yield _Events([Completed(response)])
+        yield _Events([Completed(replace(response, warnings=warnings) if warnings else response)])
 
     @asynccontextmanager
     async def _streamed(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[StreamEvent]]:
         from treadle_http.pump import pumped
 
-        client = await self._ready()
-        body = request_body(request, provider=self.name)
-        reply = StreamedReply(
+        client, dialect = await self._ready(), self.dialect
+        body = dialect.body(request, provider=self.name)
+        reply = dialect.stream(
             provider=self.name,
             model=request.model,
             keep_reasoning=_keeps_reasoning(request),
+            warnings=dialect.ignored(request),
             secrets=client.secrets,
         )
 
         @asynccontextmanager
         async def source() -> AsyncIterator[AsyncIterator[bytes]]:
-            async with client.stream(_CHAT, body) as response:
+            async with AsyncExitStack() as opened:
+                try:
+                    response = await opened.enter_async_context(client.stream(dialect.path, body))
+                except BadRequestError as error:
+                    shorter = dialect.body_without_reasoning(body) if client.is_stale(error) else None
+                    if shorter is None:
+                        raise
+                    response = await opened.enter_async_context(client.stream(dialect.path, shorter))
+                    reply.warnings = (*reply.warnings, _REASONING_LEFT_OUT)
                 reply.begin(response.headers)
                 yield response.aiter_bytes()
 
         async with pumped(source) as pieces:
             yield _Events([], pieces, reply)
 
-    async def _ready(self) -> ChatClient:
+    async def _ready(self) -> Client:
         """The SDK's client, built once. A missing key is told before the SDK is imported."""
         client = self._client
         if client is None:
@@ -164,7 +177,7 @@ class _ChatCompletions(Provider):
                 client = self._client = self._built() or await self._build(key, base_url)
         return client
 
-    def _built(self) -> ChatClient | None:
+    def _built(self) -> Client | None:
         return self._client
 
     def _require_entered(self) -> httpx2.AsyncClient:
@@ -172,7 +185,7 @@ class _ChatCompletions(Provider):
             raise RuntimeError(f"provider '{self.name}' is used before it is entered, or after it was left")
         return self._http
 
-    async def _build(self, key: str | None, base_url: str) -> ChatClient:
+    async def _build(self, key: str | None, base_url: str) -> Client:
         import trio
 
         http = self._require_entered()
@@ -183,7 +196,7 @@ class _ChatCompletions(Provider):
                 f"provider '{self.name}' cannot load the OpenAI SDK: {error}",
                 hint="pip install --upgrade treadle-openai",
             ) from error
-        client: ChatClient = sdk.ChatClient(
+        client: Client = sdk.Client(
             http,
             provider=self.name,
             base_url=base_url,
@@ -194,12 +207,17 @@ class _ChatCompletions(Provider):
         return client
 
 
-class OpenAIProvider(_ChatCompletions):
-    """OpenAI's own API, or what ``base_url`` puts in its place."""
+class OpenAIProvider(_OpenAICompatible):
+    """OpenAI's own APIs, or what ``base_url`` puts in its place."""
 
     settings_model = OpenAISettings
     is_openai = True
     settings: OpenAISettings
+
+    def __init__(self, name: str, settings: ProviderSettings) -> None:
+        super().__init__(name, settings)
+        if self.settings.api == "responses":
+            self.dialect, self.features = RESPONSES, RESPONSES.features
 
     def supports_model(self, model: str) -> bool:
         """By the beginnings of OpenAI's names; behind another base URL, any name."""
@@ -222,7 +240,7 @@ class OpenAIProvider(_ChatCompletions):
         }
 
 
-class GenericOpenAIProvider(_ChatCompletions):
+class GenericOpenAIProvider(_OpenAICompatible):
     """Any server that speaks Chat Completions."""
 
     settings_model = GenericOpenAISettings
@@ -256,7 +274,7 @@ class _Events:
     """The events of one exchange: some at once, the others from the pieces of a body."""
 
     def __init__(
-        self, ready: Iterable[StreamEvent], pieces: Pumped[bytes] | None = None, reply: StreamedReply | None = None
+        self, ready: Iterable[StreamEvent], pieces: Pumped[bytes] | None = None, reply: EventStream | None = None
     ) -> None:
         self._ready: deque[StreamEvent] = deque(ready)
         self._pieces = pieces

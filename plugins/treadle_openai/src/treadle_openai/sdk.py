@@ -18,12 +18,12 @@ from typing import Any, Literal
 import httpx2
 import openai
 
-from treadle.errors import ProviderError, ResponseError
+from treadle.errors import BadRequestError, ProviderError, ResponseError
 from treadle_http.client import user_agent
 from treadle_http.status_errors import body_error, is_error_body, request_id, status_error
 from treadle_http.transport_errors import to_provider_error
 
-__all__ = ["HANDLING", "ChatClient", "encode"]
+__all__ = ["HANDLING", "Client", "StaleReasoningError", "encode"]
 
 Handling = Literal["status", "transport", "reply", "fault"]
 
@@ -55,6 +55,13 @@ HANDLING: Mapping[type[Exception], Handling] = {
 }
 """Every exception class of the SDK. A test fails when it grows one that is not here."""
 
+
+class StaleReasoningError(BadRequestError):
+    """The server cannot read the encrypted reasoning of earlier turns: another account's, or another model's."""
+
+
+_STALE = "invalid_encrypted_content"
+
 _OWN_ERRORS = (
     openai.OpenAIError,
     httpx2.HTTPError,
@@ -68,7 +75,7 @@ _PATHS = ("chat/completions", "responses", "embeddings")
 _SDK_HEADERS = ("accept", "content-type", "user-agent", "authorization")
 
 
-class ChatClient:
+class Client:
     """One server, spoken to with the SDK.
 
     :param provider: the provider's name in this run, for errors.
@@ -123,6 +130,10 @@ class ChatClient:
         base = self._client.base_url
         self._urls = {path: str(base.copy_with(raw_path=base.raw_path + path.encode())) for path in _PATHS}
 
+    def is_stale(self, error: Exception) -> bool:
+        """Whether the server has refused encrypted reasoning of earlier turns."""
+        return isinstance(error, StaleReasoningError)
+
     async def post(self, path: str, body: Mapping[str, Any]) -> tuple[Any, Mapping[str, str]]:
         """The JSON of a whole answer, and its headers.
 
@@ -143,7 +154,7 @@ class ChatClient:
                 request_sent=True,
             ) from None
         if is_error_body(data):
-            raise body_error(data, response.headers, self._provider, secrets=self.secrets)
+            raise _recognized(body_error(data, response.headers, self._provider, secrets=self.secrets), data)
         return data, response.headers
 
     @asynccontextmanager
@@ -177,7 +188,8 @@ class ChatClient:
         if handling == "status" and isinstance(error, openai.APIStatusError):
             response = error.response
             body = error.body if not response.is_stream_consumed else response.content
-            return status_error(response.status_code, response.headers, body, self._provider, secrets=self.secrets)
+            known = status_error(response.status_code, response.headers, body, self._provider, secrets=self.secrets)
+            return _recognized(known, body)
         if handling == "transport":
             cause = error.__cause__ if isinstance(error, openai.APIConnectionError) else None
             return to_provider_error(cause or error, self._provider, secrets=self.secrets)
@@ -188,6 +200,21 @@ class ChatClient:
         return ProviderError(
             f"the OpenAI SDK failed with {type(error).__name__}", provider=self._provider, request_sent=False
         )
+
+
+def _recognized(error: ProviderError, body: Any) -> ProviderError:
+    """The error, or the one that says that reasoning was refused."""
+    if type(error) is not BadRequestError or _STALE not in str(body):
+        return error
+    return StaleReasoningError(
+        error.message,
+        provider=error.provider,
+        status_code=error.status_code,
+        request_id=error.request_id,
+        phase=error.phase,
+        request_sent=True,
+        hint="leave the reasoning of earlier turns out",
+    )
 
 
 def encode(body: Mapping[str, Any]) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field
@@ -64,6 +64,9 @@ class OpenAISettings(ProviderSettings):
     )
     project: Annotated[str | None, FromEnv("OPENAI_PROJECT_ID")] = Field(
         default=None, description="the project that is billed"
+    )
+    api: Annotated[Literal["completions", "responses"], FromEnv("OPENAI_API")] = Field(
+        default="completions", description="which of OpenAI's APIs is spoken: Chat Completions or Responses"
     )
     headers: Headers = Field(default_factory=dict, description="further headers of every request")
     timeout: float = Field(default=300.0, gt=0, description="longest silence of the server, in seconds")
