@@ -1,6 +1,6 @@
-"""A test double of a server that speaks OpenAI's Chat Completions and Embeddings, plain and streamed.
+"""A test double of a server that speaks OpenAI's Chat Completions, Responses and Embeddings, plain and streamed.
 
-https://platform.openai.com/docs/api-reference/chat
+https://platform.openai.com/docs/api-reference/chat; the Responses API's shapes are in openai_responses.py.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 import trio
 
 from wire.http_server import Bytes, Connection, Json, Recorded, Reply, WireServer
+from wire.openai_responses import message, response, response_events
 
-__all__ = ["OpenAIServer", "Stream", "call", "chunk", "completion", "failure", "text_chunks"]
+__all__ = ["OpenAIServer", "Stream", "call", "chunk", "completion", "failure", "response_stream", "text_chunks"]
 
 MODEL = "gpt-4o-mini-2024-07-18"
 
@@ -130,11 +131,19 @@ class Stream:
         return True
 
 
+def response_stream(whole: Mapping[str, Any], **settings: Any) -> Stream:
+    """A whole response of the Responses API as the stream that it would come in."""
+    return Stream(response_events(whole), done=False, **settings)
+
+
 class OpenAIServer(WireServer):
     """Answers ``hello`` where nothing is scripted, streamed where a stream is asked for."""
 
     def default_reply(self, request: Recorded) -> Reply:
         """A short text."""
+        if request.path.endswith("/responses"):
+            whole = response(message("hello"))
+            return response_stream(whole) if request.json.get("stream") else Json(whole)
         if request.json.get("stream"):
             return Stream(text_chunks("hel", "lo"))
         return Json(completion("hello"))

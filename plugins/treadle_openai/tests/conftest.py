@@ -27,7 +27,7 @@ def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that the machine's owner set reaches the tests."""
     for name in (
         "ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "https_proxy", "http_proxy",
-        "OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY",
+        "OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY", "OPENAI_API",
         "OPENAI_CUSTOM_HEADERS", "GENERIC_OPENAI_API_KEY", "GENERIC_OPENAI_BASE_URL",
     ):  # fmt: skip
         monkeypatch.delenv(name, raising=False)

@@ -30,7 +30,8 @@ from treadle.messages import (
     UserMessage,
 )
 from treadle_openai.checks import chat_problems as problems
-from treadle_openai.convert import embed_body, embed_response, request_body, response_of
+from treadle_openai.checks import ignored
+from treadle_openai.convert import embed_body, embed_response, merged_details, request_body, response_of
 from treadle_openai.models import is_reasoning_model
 from treadle_openai.schema import strict_schema
 
@@ -401,3 +402,49 @@ def test_the_length_of_vectors_is_sent_where_it_is_asked_for() -> None:
         "encoding_format": "float",
     }
     assert embed_body(EmbedRequest(model="m", inputs=("a",), dimensions=3), ("a",))["dimensions"] == 3
+
+
+# --- what is ignored, and what goes back as it came -------------------------------------------------
+
+
+def test_what_the_model_ignores_is_told() -> None:
+    def told(**fields: Any) -> list[str]:
+        return list(ignored(ModelRequest(messages=(), **fields)))
+
+    assert told(model="gpt-4o", temperature=1.0, reasoning=Reasoning(), parallel_tool_calls=True) == []
+    assert told(model="o3", temperature=1.0) == ["temperature is ignored: o3 takes none"]
+    assert told(model="gpt-4o", reasoning=Reasoning(level="low", budget_tokens=9)) == [
+        "thinking.budget_tokens is ignored: OpenAI takes a level",
+        "thinking.level is ignored: gpt-4o takes none",
+    ]
+    assert told(model="o3", tools=(TOOL,), parallel_tool_calls=True) == [
+        "parallel_tool_calls is ignored: o3 does not take it"
+    ]
+
+
+def test_opaque_blocks_of_compatible_servers_go_back_as_they_came_and_to_nobody_else() -> None:
+    details = [{"type": "reasoning.encrypted", "data": "x", "index": 0}]
+    extra = {"google": {"thought_signature": "s"}}
+    call = {"id": "a", "function": {"name": "f", "arguments": "{}"}, "extra_content": extra}
+    turn = reply({"content": None, "tool_calls": [call], "reasoning_details": details}).message
+    (back,) = sent(turn)
+    assert back["reasoning_details"] == details
+    assert back["tool_calls"][0]["extra_content"] == extra
+    other = request_body(ModelRequest(model="m", messages=(turn,)), provider="other")["messages"][0]
+    assert "reasoning_details" not in other
+    assert "extra_content" not in other["tool_calls"][0]
+
+
+def test_blocks_of_reasoning_that_came_in_fragments_are_joined() -> None:
+    fragments = [
+        {"type": "reasoning.text", "index": 0, "text": "a"},
+        {"type": "reasoning.text", "index": 0, "text": "b", "signature": "s"},
+        {"type": "reasoning.encrypted", "index": 1, "data": "x"},
+        {"type": "reasoning.text", "text": "no index"},
+        {"type": "reasoning.text", "text": "no index"},
+    ]
+    assert merged_details(fragments) == [
+        {"type": "reasoning.text", "index": 0, "text": "ab", "signature": "s"},
+        *fragments[2:],
+    ]
+    assert fragments[0] == {"type": "reasoning.text", "index": 0, "text": "a"}

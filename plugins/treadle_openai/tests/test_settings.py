@@ -73,6 +73,7 @@ def test_environment_variables_are_declared_for_the_kernel_to_read() -> None:
         "base_url": "OPENAI_BASE_URL",
         "organization": "OPENAI_ORG_ID",
         "project": "OPENAI_PROJECT_ID",
+        "api": "OPENAI_API",
     }
     assert variables(GenericOpenAISettings) == {"base_url": "GENERIC_OPENAI_BASE_URL"}
     assert OpenAISettings().api_key == SecretRef("env:OPENAI_API_KEY")
