@@ -21,6 +21,7 @@ from wire.openai_server import OpenAIServer, Stream, completion, failure, respon
 Work = Callable[[OpenAIProvider], Awaitable[None]]
 
 MOST_STEPS = 200
+CLOSE = {"connection": "close"}  # so that each exchange opens a connection, which may be cancelled too
 
 
 class CancelAt(trio.abc.Instrument):
@@ -72,12 +73,12 @@ def asked_again(request: Recorded) -> Reply:
 @pytest.mark.parametrize(
     ("api", "work", "answer"),
     [
-        ("completions", asking(), lambda _: Json(completion(), delay=0.001)),
+        ("completions", asking(), lambda _: Json(completion(), headers=CLOSE, delay=0.001)),
         ("completions", asking(stream=True), lambda _: Stream(text_chunks("a", "b", "c"), pause=0.001)),
-        ("responses", asking(), lambda _: Json(WHOLE, delay=0.001)),
+        ("responses", asking(), lambda _: Json(WHOLE, headers=CLOSE, delay=0.001)),
         ("responses", asking(stream=True), lambda _: response_stream(WHOLE, pause=0.001)),
         ("responses", asking(stream=True, messages=EARLIER), asked_again),
-        ("completions", embedding, lambda _: Json(VECTORS, delay=0.001)),
+        ("completions", embedding, lambda _: Json(VECTORS, headers=CLOSE, delay=0.001)),
     ],
     ids=["chat", "chat-stream", "responses", "responses-stream", "responses-asked-again", "embeddings"],
 )
@@ -109,7 +110,7 @@ async def test_cancelled_at_any_step_nothing_is_left(
             cancelled += 1
         else:
             pytest.fail("it never came to its end")
-        assert cancelled >= 3
+        assert cancelled >= 2
         # At most the connection of the last exchange, which came to its end, is still there; and no task of ours.
         await server.until(lambda it: it.connections <= 1)
         await wait_all_tasks_blocked()

@@ -329,8 +329,12 @@ def merged_details(fragments: Iterable[Any]) -> list[Any]:
     blocks: list[Any] = []
     for each in fragments:
         last = blocks[-1] if blocks else None
-        same = isinstance(last, dict) and isinstance(each, dict) and "index" in each
-        if not same or any(last.get(key) != each.get(key) for key in ("type", "index")):
+        if (
+            not isinstance(last, dict)
+            or not isinstance(each, dict)
+            or "index" not in each
+            or _place(last) != _place(each)
+        ):
             blocks.append(dict(each) if isinstance(each, dict) else each)
             continue
         for key, value in each.items():
@@ -339,6 +343,10 @@ def merged_details(fragments: Iterable[Any]) -> list[Any]:
             elif value is not None:
                 last[key] = value
     return blocks
+
+
+def _place(block: Mapping[str, Any]) -> tuple[Any, Any]:
+    return block.get("type"), block.get("index")
 
 
 def text_of(content: Any) -> str:

@@ -89,7 +89,7 @@ def request_body(request: ModelRequest, *, provider: str) -> dict[str, Any]:
     if request.temperature is not None and not reasons:
         body["temperature"] = request.temperature
     if request.reasoning is not None and takes_effort(request.model):
-        thinking = {}
+        thinking: dict[str, str] = {}
         if request.reasoning.level:
             thinking["effort"] = request.reasoning.level
         if request.reasoning.capture:
