@@ -24,6 +24,8 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
+import model_calls
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 BIN = Path(sys.executable).parent
@@ -44,6 +46,7 @@ class Row:
     :param says: text that its output must hold, or it did not do the work.
     :param reports: whether it measures itself, and prints a JSON object with `seconds` and `n`; else the whole process
         counts.
+    :param each: what its `n` counts.
     """
 
     workload: str
@@ -53,11 +56,12 @@ class Row:
     peer: str | None = None
     says: str = ""
     reports: bool = False
+    each: str = "step"
     env: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def unit(self) -> str:
-        return "us/step" if self.reports else "ms"
+        return f"us/{self.each}" if self.reports else "ms"
 
 
 @dataclass(frozen=True)
@@ -267,11 +271,12 @@ def main() -> int:
     options = parser.parse_args()
     if options.peers:
         install_peers()
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, model_calls.server() as url:
         plugin = Path(name, "plugin")
         plugin.mkdir()
         write_noop_plugin(plugin)
         rows = [*start_up_rows(), *(peer_rows() if options.peers else []), *graph_rows(plugin)]
+        rows += model_calls.rows(Row, url)
         rows = [row for row in rows if options.only in row.workload]
         if not rows:
             print(f"no workload's name holds {options.only!r}", file=sys.stderr)

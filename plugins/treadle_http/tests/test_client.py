@@ -110,3 +110,37 @@ async def test_two_hundred_requests_at_once_do_not_queue() -> None:
                     requests.start_soon(http.get, f"http://127.0.0.1:{port}/")
             nursery.cancel_scope.cancel()
     assert there == 200
+
+
+async def test_a_request_by_the_short_way_is_the_one_that_the_client_would_build() -> None:
+    url, given = "https://a.test/x?q=1", [("Accept", "text/plain"), ("X-SDK-OS", "Linux"), ("Content-Type", "text/x")]
+    async with open_client(headers={"X-Mine": "1"}, unsent_headers=("X-SDK-",)) as http:
+        short = http.build_request("POST", url, headers=list(given), content=b"abc", timeout=httpx2.Timeout(5))
+        long = http.build_request("POST", url, headers=dict(given), content=b"abc", timeout=httpx2.Timeout(5))
+        del long.headers["x-sdk-os"]
+        assert dict(short.headers) == dict(long.headers)
+        assert (short.method, short.url, short.content) == (long.method, long.url, long.content)
+        assert short.extensions == long.extensions
+        assert http.build_request("POST", url, headers=[], params={"a": "b"}).url.query == b"a=b"
+
+
+async def test_no_cookies_are_kept_and_what_is_asked_for_specially_is_done() -> None:
+    asked: list[bytes] = []
+
+    async def handle(stream: trio.SocketStream) -> None:
+        while data := await stream.receive_some(9999):
+            asked.append(data)
+            onward = b"302 Found\r\nlocation: /b" if b" /a " in data else b"200 OK"
+            await stream.send_all(b"HTTP/1.1 " + onward + b"\r\nset-cookie: c=1\r\ncontent-length: 0\r\n\r\n")
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(partial(trio.serve_tcp, handle, 0, host="127.0.0.1"))
+        url = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
+        async with open_client(trust_env=False) as http:
+            for _ in range(2):
+                assert (await http.get(f"{url}/b")).status_code == 200
+            assert (await http.get(f"{url}/a", follow_redirects=True)).status_code == 200
+            assert (await http.get(f"{url}/b", auth=("me", "pw"))).status_code == 200
+        nursery.cancel_scope.cancel()
+    assert not any(b"cookie:" in each.lower() for each in asked[:3])
+    assert b"authorization: basic" in asked[-1].lower()

@@ -85,7 +85,9 @@ async def site() -> AsyncIterator[Site]:
         here.hosts.append(next(line for line in head.split("\r\n") if line.lower().startswith("host:"))[6:])
         onward = b"location: https://internal.test/\r\n" if "/moved" in head else b""
         status = b"302 Found" if onward else b"200 OK"
-        await secured.send_all(b"HTTP/1.1 " + status + b"\r\nconnection: close\r\ncontent-length: 0\r\n" + onward + b"\r\n")
+        await secured.send_all(
+            b"HTTP/1.1 " + status + b"\r\nconnection: close\r\ncontent-length: 0\r\n" + onward + b"\r\n"
+        )
 
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(partial(trio.serve_tcp, handle, 0, host="127.0.0.1"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +25,7 @@ ANSWERED = "treadle.answered"
 """Key in a request's extensions: set once the response's status and headers have been read."""
 
 _KEEPALIVE_SECONDS = 30.0
+_PLAIN = ("headers", "content", "timeout")
 
 _context_lock = threading.Lock()
 _context: ssl.SSLContext | None = None
@@ -84,7 +85,7 @@ async def _mark_answered(response: httpx2.Response) -> None:
 class _Client(httpx2.AsyncClient):
     """Sends by the shortest way: what a plain request does not need (redirects, login flows, cookies) is left out."""
 
-    def __init__(self, transport: Transport, **settings: Any) -> None:
+    def __init__(self, transport: Transport, unsent: tuple[str, ...], **settings: Any) -> None:
         super().__init__(
             transport=transport,
             follow_redirects=False,
@@ -93,10 +94,23 @@ class _Client(httpx2.AsyncClient):
             **settings,
         )
         self._sending = transport
+        self._unsent = unsent
 
     def build_request(self, method: str, url: httpx2.URL | str, **given: Any) -> httpx2.Request:
-        """Build a request. A URL that was seen before is not taken apart again."""
-        return super().build_request(method, _parsed(url) if isinstance(url, str) else url, **given)
+        """Build a request. A URL that was seen before is not taken apart again, nor the headers joined twice."""
+        known = _parsed(url) if isinstance(url, str) else url
+        headers = given.get("headers")
+        if not isinstance(headers, list) or any(value for name, value in given.items() if name not in _PLAIN):
+            return super().build_request(method, known, **given)
+        names = {name.lower() for name, _ in headers}
+        joined = [pair for pair in self.headers.multi_items() if pair[0] not in names]
+        joined += (
+            [pair for pair in headers if not pair[0].lower().startswith(self._unsent)] if self._unsent else headers
+        )
+        timeout = given.get("timeout", self.timeout)
+        timeout = self.timeout if timeout is httpx2.USE_CLIENT_DEFAULT else httpx2.Timeout(timeout)
+        extensions = {"timeout": timeout.as_dict()}
+        return httpx2.Request(method, known, headers=joined, content=given.get("content"), extensions=extensions)
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **special: Any) -> httpx2.Response:
         """Send a request; the same as ever where anything special is asked for it."""
@@ -130,6 +144,7 @@ async def open_client(
     keepalive_seconds: float = _KEEPALIVE_SECONDS,
     body_limit: int = BODY_LIMIT,
     dial: Dial = dial,
+    unsent_headers: Iterable[str] = (),
 ) -> AsyncIterator[httpx2.AsyncClient]:
     """One HTTP client, closed on leaving. Enter and leave it in the same task; use it from any number of tasks.
 
@@ -146,6 +161,8 @@ async def open_client(
     :param keepalive_seconds: how long an idle connection stays open for the next request.
     :param body_limit: most bytes of a reply that is read whole, decompressed; a longer one is a
         ``BodyTooLargeError`` as soon as that is known. Replies that are streamed have no limit.
+    :param unsent_headers: beginnings of names of headers that an SDK adds and that are not sent, such as what it tells
+        of the machine.
     :param dial: opens the TCP connections; see :mod:`treadle_http.pinned` for addresses that are checked.
     """
     context = tls if tls is not None else await trio.to_thread.run_sync(tls_context)
@@ -161,6 +178,7 @@ async def open_client(
     )
     async with _Client(
         transport,
+        tuple(name.lower() for name in unsent_headers),
         timeout=timeouts.for_httpx(),
         headers={"User-Agent": user_agent(), **(headers or {})},
     ) as client:

@@ -53,10 +53,17 @@ class Limits:
 
         :raises TimeoutException: it took too long.
         """
-        mine = trio.current_time() + seconds
-        with trio.CancelScope(deadline=min(mine, self.deadline)):
+        with trio.CancelScope(deadline=self.by(seconds)) as scope:
             return await awaited
-        raise late("timed out") if mine <= self.deadline else TotalTimeout("timed out")
+        raise self.too_late(scope, late)
+
+    def by(self, seconds: float) -> float:
+        """The moment when a phase that begins now must be over."""
+        return min(trio.current_time() + seconds, self.deadline)
+
+    def too_late(self, scope: trio.CancelScope, late: type[httpx2.TimeoutException]) -> httpx2.TimeoutException:
+        """What to raise where a scope's deadline has come: ``TotalTimeout`` if it was that of the whole."""
+        return (TotalTimeout if scope.deadline >= self.deadline else late)("timed out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +92,10 @@ class Connection:
         self.ended = False
         self.idle_until = math.inf
 
-    async def send(self, request: httpx2.Request, limits: Limits) -> None:
+    async def send(self, request: httpx2.Request, limits: Limits, scope: trio.CancelScope) -> None:
         """Write the request. A server that stops reading may have answered already: that is no error here.
 
+        :param scope: around this; its deadline is set for every piece. One scope for all phases is cheaper than many.
         :raises LocalProtocolError: it cannot be written as HTTP; nothing of it was sent.
         """
         try:
@@ -99,19 +107,22 @@ class Connection:
                 data += self._said(h11.Data(data=b"".join(stream)))
             elif isinstance(stream, httpx2.AsyncByteStream):
                 async for piece in stream:
-                    await self._write(data + self._said(h11.Data(data=piece)), limits)
+                    scope.deadline = limits.by(limits.write)
+                    await self._write(data + self._said(h11.Data(data=piece)))
                     data = b""
             data += self._said(h11.EndOfMessage())
         except h11.LocalProtocolError as error:
             raise httpx2.LocalProtocolError(str(error)) from error
-        await self._write(data, limits)
+        scope.deadline = limits.by(limits.write)
+        await self._write(data)
 
-    async def head(self, limits: Limits) -> Head:
-        """Wait for the reply's status and headers."""
+    async def head(self, limits: Limits, scope: trio.CancelScope) -> Head:
+        """Wait for the reply's status and headers; ``scope`` as in :meth:`send`."""
         while True:
             event = self._next()
             if event is h11.NEED_DATA:
-                await self._receive(limits)
+                scope.deadline = limits.by(limits.read)
+                await self._receive()
             elif isinstance(event, h11.Response):
                 version = b"HTTP/" + event.http_version
                 return Head(event.status_code, event.reason, event.headers.raw_items(), version)
@@ -139,7 +150,7 @@ class Connection:
             elif pieces:
                 break
             else:
-                await self._receive(limits)
+                await limits.within(limits.read, self._receive(), httpx2.ReadTimeout)
         return b"".join(pieces) if pieces else None
 
     def is_dropped(self) -> bool:
@@ -166,15 +177,15 @@ class Connection:
     def _said(self, event: h11.Event) -> bytes:
         return self._h11.send(event) or b""
 
-    async def _write(self, data: bytes, limits: Limits) -> None:
+    async def _write(self, data: bytes) -> None:
         try:
-            await limits.within(limits.write, self._stream.send_all(data), httpx2.WriteTimeout)
+            await self._stream.send_all(data)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return
 
-    async def _receive(self, limits: Limits) -> None:
+    async def _receive(self) -> None:
         try:
-            data = await limits.within(limits.read, self._stream.receive_some(_READ_BYTES), httpx2.ReadTimeout)
+            data = await self._stream.receive_some(_READ_BYTES)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise httpx2.ReadError(str(error)) from error
         if not data and self._h11.their_state is h11.SEND_RESPONSE:

@@ -17,7 +17,7 @@ from typing import Self
 import httpx2
 import trio
 
-from treadle_http.connection import Connection, Limits
+from treadle_http.connection import Connection, Head, Limits
 from treadle_http.dialling import Dial, dial, open_stream
 from treadle_http.limits import BODY_LIMIT
 from treadle_http.proxies import Proxies
@@ -79,10 +79,17 @@ class Transport(httpx2.AsyncBaseTransport):
         name = request.extensions.get("sni_hostname") or url.raw_host.decode("ascii")
         place = (url.scheme, url.raw_host, url.port, name)
         connection: Connection | None = None
+        late: type[httpx2.TimeoutException] = httpx2.ConnectTimeout
+        head: Head | None = None
         try:
-            connection = await self._idle_at(place) or await self._opened(url, name, limits)
-            await connection.send(request, limits)
-            head = await connection.head(limits)
+            with trio.CancelScope(deadline=limits.by(limits.connect)) as scope:
+                connection = await self._idle_at(place) or await self._opened(url, name)
+                late = httpx2.WriteTimeout
+                await connection.send(request, limits, scope)
+                late = httpx2.ReadTimeout
+                head = await connection.head(limits, scope)
+            if head is None or connection is None:
+                raise limits.too_late(scope, late)
         except BaseException:
             if connection is not None:
                 await connection.close()
@@ -111,9 +118,8 @@ class Transport(httpx2.AsyncBaseTransport):
         assert isinstance(found.stream, httpx2.AsyncByteStream)
         return self._reply(found.status_code, found.headers, _Timed(found.stream, limits), found.extensions)
 
-    async def _opened(self, url: httpx2.URL, server_name: str, limits: Limits) -> Connection:
-        opening = open_stream(url, by=self._dial, tls=self._tls, server_name=server_name)
-        return Connection(await limits.within(limits.connect, opening, httpx2.ConnectTimeout))
+    async def _opened(self, url: httpx2.URL, server_name: str) -> Connection:
+        return Connection(await open_stream(url, by=self._dial, tls=self._tls, server_name=server_name))
 
     async def _idle_at(self, place: _Place) -> Connection | None:
         """The idle connection that was used last, if the server has not closed it meanwhile."""

@@ -1,1 +1,1 @@
-"""OpenAI's Chat Completions for Treadle: at OpenAI itself, and at any server that speaks the same protocol."""
+"""OpenAI's APIs for Treadle: Chat Completions and Responses at OpenAI, Chat Completions at any compatible server."""

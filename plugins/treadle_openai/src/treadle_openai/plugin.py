@@ -14,7 +14,7 @@ def treadle_providers() -> Mapping[str, ProviderOffer]:
     return {
         "openai": ProviderOffer(
             "treadle_openai.provider:OpenAIProvider",
-            "OpenAI's models, through the official SDK",
+            "OpenAI's models (Chat Completions or Responses), through the official SDK",
             default_model="gpt-4o-mini",
             is_default=True,
         ),

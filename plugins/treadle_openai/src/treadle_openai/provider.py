@@ -67,7 +67,9 @@ class _OpenAICompatible(Provider):
         self._building = trio.Lock()
         http = await trio.to_thread.run_sync(import_module, "treadle_http.client")
         timeouts = http.Timeouts(read=self._silence())
-        self._http = await self._opened.enter_async_context(http.open_client(timeouts=timeouts))
+        self._http = await self._opened.enter_async_context(
+            http.open_client(timeouts=timeouts, unsent_headers=("x-stainless-",))
+        )
         return self
 
     async def __aexit__(
