@@ -122,17 +122,34 @@ async def test_idle_connections_are_closed_when_their_time_is_over() -> None:
         assert server.opened == 4
 
 
-async def test_a_limit_of_connections_makes_requests_wait_and_a_pool_time_limit_ends_that() -> None:
+async def test_idle_connections_to_servers_that_are_asked_no_more_are_closed_too() -> None:
+    first, second = Server(), Server()
+    async with first.client(keepalive_seconds=0.05) as http, second.client():
+        await http.get(first.url)
+        await trio.sleep(0.1)
+        assert first.closed == 0
+        await http.get(second.url)
+        await until(lambda: first.closed == 1)
+
+
+async def test_a_limit_of_connections_makes_requests_wait() -> None:
     server = Server()
-    async with server.client(max_connections=2, timeouts=Timeouts(pool=0.05)) as http:
+    async with server.client(max_connections=2) as http:
         async with trio.open_nursery() as nursery:
             for _ in range(6):
                 nursery.start_soon(http.get, server.url)
         assert server.opened <= 2
+
+
+async def test_a_time_limit_ends_the_wait_for_a_free_connection() -> None:
+    server = Server()
+    async with server.client(max_connections=2, timeouts=Timeouts(pool=0.05)) as http:
         async with http.stream("GET", server.url), http.stream("GET", server.url):
-            with pytest.raises(httpx2.PoolTimeout):
+            with pytest.raises(httpx2.PoolTimeout) as caught:
                 await http.get(server.url)
         assert (await http.get(server.url)).content == b"ok"
+    error = to_provider_error(caught.value, "p")
+    assert (error.phase, error.request_sent) == ("connect", False)
 
 
 async def test_a_cancelled_request_closes_its_connection_and_frees_its_place() -> None:

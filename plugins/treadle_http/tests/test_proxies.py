@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 
 import httpx2
 import pytest
 import trio
 
-from treadle_http import Proxies, Timeouts, open_client, to_provider_error
+from treadle_http import Proxies, Timeouts, open_client, pumped, to_provider_error
 
 
 def proxy_of(url: str, **environment: str) -> str | None:
@@ -107,7 +110,7 @@ async def test_a_request_goes_through_the_proxy_with_its_limits(monkeypatch: pyt
 
     async def handle(stream: trio.SocketStream) -> None:
         asked.append(await stream.receive_some(9999))
-        await stream.send_all(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nabc")
+        await stream.send_all(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\nconnection: close\r\n\r\nabc")
         if b"/slow" in asked[-1]:
             await trio.sleep_forever()
         await stream.send_all(b"def")
@@ -116,11 +119,43 @@ async def test_a_request_goes_through_the_proxy_with_its_limits(monkeypatch: pyt
         listeners = await nursery.start(partial(trio.serve_tcp, handle, 0, host="127.0.0.1"))
         port = listeners[0].socket.getsockname()[1]
         monkeypatch.setenv("HTTP_PROXY", f"http://me:pw@127.0.0.1:{port}")
-        async with open_client(body_limit=6, timeouts=Timeouts(total=0.2)) as http:
+        async with open_client(body_limit=6) as http:
             assert (await http.get("http://a.test/x")).content == b"abcdef"
+        async with open_client(timeouts=Timeouts(total=0.2)) as http:
             with pytest.raises(httpx2.TimeoutException) as caught:
                 await http.get("http://a.test/slow")
         nursery.cancel_scope.cancel()
     assert asked[0].startswith(b"GET http://a.test/x HTTP/1.1\r\n")
     assert b"proxy-authorization: basic" in asked[0].lower()
     assert to_provider_error(caught.value, "p").message == "the whole exchange with a.test:80 took too long"
+
+
+async def test_a_stream_through_a_proxy_may_be_left_early(
+    monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    gone = trio.Event()
+
+    async def handle(stream: trio.SocketStream) -> None:
+        await stream.receive_some(9999)
+        await stream.send_all(b"HTTP/1.1 200 OK\r\ncontent-length: 600\r\n\r\nabc")
+        await stream.receive_some(1)
+        gone.set()
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(partial(trio.serve_tcp, handle, 0, host="127.0.0.1"))
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}")
+        async with open_client() as http:
+
+            @asynccontextmanager
+            async def source() -> AsyncIterator[AsyncIterator[bytes]]:
+                async with http.stream("GET", "http://a.test/x") as reply:
+                    yield reply.aiter_bytes()
+
+            async with pumped(source) as pieces:
+                assert await anext(pieces) == b"abc"
+            with trio.fail_after(5):
+                await gone.wait()
+        nursery.cancel_scope.cancel()
+    gc.collect()
+    await trio.lowlevel.checkpoint()
+    assert [str(each.message) for each in recwarn] == []

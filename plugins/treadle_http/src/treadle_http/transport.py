@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from types import TracebackType
 from typing import Self
 
@@ -62,6 +62,7 @@ class Transport(httpx2.AsyncBaseTransport):
         self._keepalive_seconds = keepalive_seconds
         self._idle: dict[_Place, deque[Connection]] = {}
         self._idle_count = 0
+        self._next_sweep = -math.inf
         self._through: dict[str, httpx2.AsyncHTTPTransport] = {}
         self._closed = False
 
@@ -144,9 +145,21 @@ class Transport(httpx2.AsyncBaseTransport):
         stack = self._idle.setdefault(place, deque())
         stack.append(connection)
         self._idle_count += 1
-        while stack and (stack[0].idle_until < now or self._idle_count > self._most_idle):
+        if now >= self._next_sweep:
+            self._next_sweep = now + self._keepalive_seconds
+            await self._sweep(now)
+        while stack and self._idle_count > self._most_idle:
             self._idle_count -= 1
             await stack.popleft().close()
+
+    async def _sweep(self, now: float) -> None:
+        """Close what has been idle for too long, at servers that are asked no more too."""
+        for place, stack in list(self._idle.items()):
+            while stack and stack[0].idle_until < now:
+                self._idle_count -= 1
+                await stack.popleft().close()
+            if not stack and self._idle.get(place) is stack:
+                del self._idle[place]
 
     def _free_slot(self) -> None:
         if self._slots is not None:
@@ -226,4 +239,6 @@ class _Timed(httpx2.AsyncByteStream):
         return await self._limits.within(math.inf, anext(self._parts), httpx2.ReadTimeout)
 
     async def aclose(self) -> None:
+        if isinstance(self._parts, AsyncGenerator):  # left before its end, it would be closed by the garbage collector
+            await self._parts.aclose()
         await self._stream.aclose()
