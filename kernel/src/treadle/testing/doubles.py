@@ -1,30 +1,14 @@
-"""Doubles and shortcuts for testing plugins: no installation, no network, no key.
-
-.. code-block:: python
-
-    from treadle.testing import offering, run_workflow, scripted
-
-
-    async def test_it_shouts():
-        result = await run_workflow(
-            {"name": "t", "steps": [{"id": "a", "type": "shout", "text": "hi"}]},
-            plugins={"acme": acme_treadle.plugin},
-        )
-        assert result.step_results["a"].output == "HI"
-"""
+"""Stand-ins for what a plugin meets in a run: providers, an observer, a journal."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
-from treadle import api
-from treadle._plugins import Host
-from treadle._plugins.objects import offering
 from treadle.contracts.events import RunEvent
+from treadle.contracts.journal import Journal, JournalEntry
 from treadle.contracts.provider import Features, Provider
-from treadle.contracts.results import RunResult
 from treadle.messages import (
     AssistantMessage,
     Completed,
@@ -39,11 +23,11 @@ from treadle.messages import (
 
 __all__ = [
     "EchoProvider",
+    "MemoryJournal",
     "RecordingObserver",
+    "Reply",
     "ScriptedProvider",
-    "offering",
     "reply",
-    "run_workflow",
     "scripted",
 ]
 
@@ -135,25 +119,26 @@ class RecordingObserver:
         return [type(event).__name__ for event in self.events]
 
 
-async def run_workflow(
-    document: str | Mapping[str, Any],
-    *,
-    plugins: Mapping[str, object],
-    state: Mapping[str, Any] | None = None,
-    observers: Sequence[Any] = (),
-) -> RunResult:
-    """Run a document, given as YAML text or plain data, with the given plugins and no others.
+class MemoryJournal(Journal):
+    """Keeps every entry of every run in ``all``, in the order in which they were appended."""
 
-    :raises DocumentError: the document has problems.
-    :raises PluginError: a plugin is broken.
-    """
-    host = Host.of(plugins)
-    if isinstance(document, str):
-        workflow = api.parse_workflow(document, host=host)
-    else:
-        workflow = api.build_workflow(document, host=host)
-    async with api.open(host=host) as session:
-        return await session.run(workflow, state=state, observers=observers)
+    def __init__(self) -> None:
+        self.all: list[JournalEntry] = []
+        self.closed = False
+
+    def append(self, entry: JournalEntry) -> None:
+        """Keep it."""
+        if self.closed:
+            raise AssertionError(f"'{entry.kind}' of run '{entry.run_id}' was appended after the journal was closed")
+        self.all.append(entry)
+
+    def entries(self, run_id: str) -> Iterator[JournalEntry]:
+        """Those of one run."""
+        return iter([entry for entry in self.all if entry.run_id == run_id])
+
+    def close(self) -> None:
+        """Take no more."""
+        self.closed = True
 
 
 async def _events(response: ModelResponse, *, streamed: bool) -> AsyncIterator[StreamEvent]:
