@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, ClassVar
 
 from treadle.contracts.events import RunEvent
@@ -70,7 +70,8 @@ class _Double(Provider):
         if isinstance(answer, Exception):
             raise answer
         response = reply(answer) if isinstance(answer, str) else answer
-        yield _events(response, streamed=request.stream)
+        async with aclosing(_events(response, streamed=request.stream)) as events:
+            yield events
 
     def answer(self, request: ModelRequest) -> Reply:
         """What to answer."""
@@ -141,7 +142,7 @@ class MemoryJournal(Journal):
         self.closed = True
 
 
-async def _events(response: ModelResponse, *, streamed: bool) -> AsyncIterator[StreamEvent]:
+async def _events(response: ModelResponse, *, streamed: bool) -> AsyncGenerator[StreamEvent, None]:
     if streamed:
         for index, word in enumerate(response.text.split(" ")):
             yield TextDelta(word if index == 0 else f" {word}")
