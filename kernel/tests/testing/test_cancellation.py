@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import trio
+import trio.lowlevel
 
 from treadle.testing import check_cancellation
 from treadle.testing.cancellation import cut_at
@@ -19,7 +21,7 @@ async def test_every_checkpoint_is_reached_once() -> None:
     async def three_naps() -> None:
         reached.append(0)
         for number in range(1, 4):
-            await trio.sleep(0)
+            await trio.lowlevel.checkpoint()
             reached[-1] = number
 
     await check_cancellation(three_naps)
@@ -31,8 +33,8 @@ async def test_checkpoints_of_child_tasks_count_too() -> None:
 
     async def child(name: str) -> None:
         try:
-            await trio.sleep(0)
-            await trio.sleep(0)
+            await trio.lowlevel.checkpoint()
+            await trio.lowlevel.checkpoint()
         except trio.Cancelled:
             seen.append(name)
             raise
@@ -51,10 +53,10 @@ async def test_a_time_limit_of_its_own_and_a_shielded_clean_up_are_good_manners(
         with trio.move_on_after(0):
             await trio.sleep(1)
         try:
-            await trio.sleep(0)
+            await trio.lowlevel.checkpoint()
         finally:
             with trio.CancelScope(shield=True):
-                await trio.sleep(0)
+                await trio.lowlevel.checkpoint()
 
     await check_cancellation(polite)
 
@@ -65,10 +67,8 @@ async def test_a_thread_is_waited_for() -> None:
 
 async def test_a_call_that_swallows_is_named() -> None:
     async def swallows() -> None:
-        try:
-            await trio.sleep(0)
-        except trio.Cancelled:
-            pass
+        with suppress(trio.Cancelled):
+            await trio.lowlevel.checkpoint()
 
     with pytest.raises(AssertionError, match="the nap swallowed a cancellation at its checkpoint 1 and went on"):
         await check_cancellation(swallows, what="the nap")
@@ -76,9 +76,9 @@ async def test_a_call_that_swallows_is_named() -> None:
 
 async def test_only_the_second_checkpoint_may_be_the_bad_one() -> None:
     async def swallows() -> str:
-        await trio.sleep(0)
+        await trio.lowlevel.checkpoint()
         try:
-            await trio.sleep(0)
+            await trio.lowlevel.checkpoint()
         except BaseException:
             return "partial"
         return "whole"
@@ -104,17 +104,17 @@ async def test_one_that_never_stops_trying_is_given_up() -> None:
 async def test_a_cancellation_turned_into_another_error_is_named() -> None:
     async def wraps() -> None:
         try:
-            await trio.sleep(0)
+            await trio.lowlevel.checkpoint()
         except BaseException as error:
             raise ValueError("broke") from error
 
-    with pytest.raises(AssertionError, match="came out as ValueError: broke; trio.Cancelled must not be turned"):
+    with pytest.raises(AssertionError, match=r"came out as ValueError: broke; trio.Cancelled must not be turned"):
         await check_cancellation(wraps)
 
 
 async def test_an_error_of_its_own_comes_out_as_it_is() -> None:
     async def fails() -> None:
-        await trio.sleep(0)
+        await trio.lowlevel.checkpoint()
         raise KeyError("x")
 
     with pytest.raises(KeyError):
@@ -124,7 +124,7 @@ async def test_an_error_of_its_own_comes_out_as_it_is() -> None:
 async def test_a_socket_left_open_is_named() -> None:
     async def leaks() -> None:
         one, other = socket.socketpair()
-        await trio.sleep(0)
+        await trio.lowlevel.checkpoint()
         one.close()
         other.close()
 
@@ -137,12 +137,12 @@ async def test_an_async_generator_left_open_is_named() -> None:
         try:
             yield 1
         finally:
-            await trio.sleep(0)
+            await trio.lowlevel.checkpoint()
 
     async def leaks() -> None:
         async for _ in numbers():
             break
-        await trio.sleep(0)
+        await trio.lowlevel.checkpoint()
 
     with pytest.raises(AssertionError, match="it left something open: Async generator"):
         await check_cancellation(leaks)
@@ -150,8 +150,8 @@ async def test_an_async_generator_left_open_is_named() -> None:
 
 async def test_a_coroutine_never_awaited_is_named() -> None:
     async def forgets() -> None:
-        trio.sleep(0)  # type: ignore[unused-coroutine]  # that is the point
-        await trio.sleep(0)
+        trio.lowlevel.checkpoint()  # type: ignore[unused-coroutine]  # noqa: ASYNC105 - that is the point
+        await trio.lowlevel.checkpoint()
 
     with pytest.raises(AssertionError, match="was never awaited"):
         await check_cancellation(forgets)
@@ -165,7 +165,7 @@ async def test_a_system_task_left_behind_is_named() -> None:
 
     async def leaks() -> None:
         tasks.append(trio.lowlevel.spawn_system_task(forever, name="straggler"))
-        await trio.sleep(0)
+        await trio.lowlevel.checkpoint()
 
     with pytest.raises(AssertionError, match="it left tasks behind: straggler, straggler; every task belongs"):
         await check_cancellation(leaks)

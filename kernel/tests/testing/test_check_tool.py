@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.lowlevel
 
 from treadle import HttpRequest, SandboxError, Tool, ToolContext, ToolError, tool
 from treadle.testing import FakeSandbox, check_tool
@@ -110,7 +111,7 @@ class Posts(Read):
 class Swallows(Read):
     async def read(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
         try:
-            await trio.sleep(0)
+            await trio.lowlevel.checkpoint()
         except BaseException:
             return "stopped"
         return "done"
@@ -150,7 +151,7 @@ class OneAtATime(Read):
         assert not self.busy, "called twice at once"
         self.busy = True
         try:
-            await trio.sleep(0)
+            await trio.lowlevel.checkpoint()
         finally:
             self.busy = False
         return 1
@@ -198,9 +199,8 @@ async def test_each_fault_has_its_sentence(kind: type[Tool], sentence: str) -> N
 
 
 async def test_one_that_may_not_be_called_at_once_has_to_say_so() -> None:
-    with pytest.raises(BaseExceptionGroup) as caught:
+    with pytest.raises(AssertionError, match="called twice at once"):
         await check_tool(OneAtATime(), {"path": "a.txt"})
-    assert caught.group_contains(AssertionError, match="called twice at once")
     OneAtATime.parallel_safe = False
     await check_tool(OneAtATime(), {"path": "a.txt"})
 
@@ -208,7 +208,7 @@ async def test_one_that_may_not_be_called_at_once_has_to_say_so() -> None:
 async def test_examples_are_compared() -> None:
     with pytest.raises(AssertionError, match="gave 'hello', and 'hallo' was expected"):
         await check_tool(Read, {"path": "a.txt"}, sandbox=box, expect="hallo")
-    with pytest.raises(AssertionError, match="with {\"path\": \"a.txt\"} must fail, and succeeded"):
+    with pytest.raises(AssertionError, match="must fail, and succeeded"):
         await check_tool(Read, {"path": "a.txt"}, sandbox=box, failing=[{"path": "a.txt"}])
     with pytest.raises(AssertionError, match="requires 'path', which the example lacks"):
         await check_tool(Read, {})
@@ -221,7 +221,10 @@ async def test_examples_are_compared() -> None:
         ([], "it is list"),
         ({"type": "object", "x": {1}}, "it is not JSON: Object of type set is not JSON serializable"),
         ({"type": "object", "properties": []}, "'properties' of the root is no mapping"),
-        ({"type": "object", "properties": {"a": {"type": "str"}}}, "properties.a has the type 'str', which JSON Schema"),
+        (
+            {"type": "object", "properties": {"a": {"type": "str"}}},
+            "properties.a has the type 'str', which JSON Schema",
+        ),
         ({"type": "object", "properties": {"a": 3}}, "properties.a is int, not a schema"),
         ({"type": "object", "properties": {}, "required": ["a"]}, "the root requires 'a', which is none of its"),
         ({"type": "object", "required": "a"}, "'required' of the root is no list of names"),
@@ -232,4 +235,5 @@ async def test_examples_are_compared() -> None:
 )
 def test_schemas_of_arguments(schema: Any, fault: str) -> None:
     found = fault_of_schema(schema)
-    assert found.startswith(fault) and bool(found) == bool(fault)
+    assert found.startswith(fault)
+    assert bool(found) == bool(fault)

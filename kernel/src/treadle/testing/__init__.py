@@ -1,4 +1,4 @@
-"""The test kit of plugin authors: doubles, workflows without installation, and suites that hold a plugin to its contract.
+"""The test kit of plugin authors: doubles, workflows without installation, suites that hold a plugin to its contract.
 
 .. code-block:: python
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import types
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec
 
 import outcome
 import trio
 
 from treadle.nurseries import lone_error
 
-__all__ = ["Cut", "check_cancellation", "cut_at", "leaving_nothing"]
+__all__ = ["Cut", "check_cancellation", "cut_at", "in_sentences", "leaving_nothing"]
+
+P = ParamSpec("P")
 
 _MOST = 5_000
 _PATIENCE = 100
@@ -172,6 +175,26 @@ def _watched(coroutine: Coroutine[Any, Any, Any], watch: _Watch) -> Generator[An
                 watch.gave_up = True
                 coroutine.close()
                 return None
+
+
+def in_sentences(check: Callable[P, Awaitable[None]]) -> Callable[P, Coroutine[Any, Any, None]]:
+    """Let a suite raise AssertionError only: what else comes out of the plugin is a failure of the example."""
+
+    @functools.wraps(check)
+    async def checked(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            await check(*args, **kwargs)
+        except AssertionError:
+            raise
+        except Exception as error:
+            cause = lone_error(error)
+            while isinstance(cause, BaseExceptionGroup):  # several of a kind: the first speaks for all
+                cause = cause.exceptions[0]
+            if isinstance(cause, AssertionError):
+                raise cause from cause.__cause__
+            raise AssertionError(f"the example failed with {type(cause).__name__}: {cause}") from cause
+
+    return checked
 
 
 @asynccontextmanager

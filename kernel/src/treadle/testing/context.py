@@ -78,7 +78,8 @@ class FakeContext(StepContext):
 
     def render_arguments(self, arguments: ArgumentTree) -> dict[str, Any]:
         """Arguments with their templates filled in."""
-        return arguments.render(self._state, strict=self.config.strict_templates, warn=self.warn)
+        rendered: dict[str, Any] = arguments.render(self._state, strict=self.config.strict_templates, warn=self.warn)
+        return rendered
 
     def evaluate(self, expression: Expression) -> Any:
         """The expression's value; ``steps`` is empty."""

@@ -114,7 +114,7 @@ class FakeSandbox(Sandbox):
         result = self._commands.get(command)
         if result is None:
             return CommandResult(returncode=127, stdout=b"", stderr=f"{command}: not found\n".encode())
-        return result if isinstance(result, CommandResult) else CommandResult(returncode=0, stdout=result.encode(), stderr=b"")
+        return result
 
     def http(self, purpose: Purpose) -> AbstractAsyncContextManager[HttpClient]:
         """A client that gives what was scripted."""

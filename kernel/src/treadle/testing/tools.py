@@ -14,7 +14,7 @@ from treadle._engine.state import check_value
 from treadle.contracts.sandbox import Sandbox
 from treadle.contracts.tool import Effect, Tool, ToolContext
 from treadle.errors import SandboxError, StateError, ToolError, TreadleError
-from treadle.testing.cancellation import check_cancellation, leaving_nothing
+from treadle.testing.cancellation import check_cancellation, in_sentences, leaving_nothing
 from treadle.testing.sandbox import FakeSandbox
 from treadle.testing.schemas import fault_of_schema
 from treadle.tools import as_tool
@@ -27,6 +27,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UNICODE = "Grüße, 世界 🙂 \u202e"
 
 
+@in_sentences
 async def check_tool(
     tool: Tool | type[Tool] | Callable[..., Any],
     arguments: Mapping[str, Any],
@@ -63,9 +64,9 @@ async def check_tool(
 
 def check_tool_class(kind: Any) -> None:
     """What can be said of a tool, or of its class, without calling it."""
-    tool = as_tool(kind) if callable(kind) or isinstance(kind, Tool) else None
-    if tool is None:
+    if not isinstance(kind, Tool) and not callable(kind):
         raise AssertionError(f"{kind!r} is no tool; offer a subclass of treadle.Tool or what @treadle.tool makes")
+    tool = as_tool(kind)
     name = getattr(tool, "name", None)
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise AssertionError(f"a tool is called {name!r}; models take letters, digits, '_' and '-', at most 64 of them")
@@ -122,9 +123,7 @@ def _check_effect(tool: Tool, arguments: Mapping[str, Any], sandbox: Sandbox, wh
             raise AssertionError(f"{what} says that the call is pure, and {text}")
 
 
-async def _check_at_once(
-    tool: Tool, arguments: Mapping[str, Any], sandbox: Callable[[], Sandbox], what: str
-) -> None:
+async def _check_at_once(tool: Tool, arguments: Mapping[str, Any], sandbox: Callable[[], Sandbox], what: str) -> None:
     if not tool.parallel_safe:
         return
     async with trio.open_nursery() as nursery:
@@ -177,7 +176,7 @@ async def _check_refusals(tool: Tool, arguments: Mapping[str, Any], what: str) -
             await tool.call(copy.deepcopy(dict(arguments)), _context(box))
         except SandboxError as error:
             if "sandbox" not in str(error) or error.transient:
-                raise AssertionError(f"{what} {how}: the error must be permanent and name the sandbox: {error}") from error
+                raise AssertionError(f"{what} {how}: the error must be permanent and say sandbox: {error}") from error
         except Exception as error:
             remedy = " (context.require_sandbox gives it)" if box is None else ""
             raise AssertionError(

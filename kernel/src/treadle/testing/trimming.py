@@ -22,7 +22,7 @@ from treadle.messages import (
     ToolResultPart,
     UserMessage,
 )
-from treadle.testing.cancellation import check_cancellation, leaving_nothing
+from treadle.testing.cancellation import check_cancellation, in_sentences, leaving_nothing
 from treadle.testing.doubles import reply
 
 __all__ = ["check_trim_policy"]
@@ -33,13 +33,14 @@ _SLACK = 60
 """Tokens that a summary may take: whether it counts is the policy's affair."""
 
 
+@in_sentences
 async def check_trim_policy(make: Callable[[], TrimPolicy], *, rounds: int = 100, seed: int = 0) -> None:
     """Hold a trim policy to its laws, over conversations with tools, instructions, speakers and summaries.
 
     - Under its budget a conversation comes back untouched, and the model is not asked.
     - Leading instructions and the newest user turn stay.
     - What comes back can be sent: groups as they were, in their order, the first turn a user's.
-    - It is within the budget wherever that can be; where it cannot, nothing droppable is left, or a TreadleError says so.
+    - It is within the budget wherever that can be; where it cannot, nothing is left to drop, or a TreadleError says so.
     - What has been trimmed is not trimmed further.
     - A failure of the model comes out as it is, or is made do without; a cancellation comes out.
 
