@@ -111,7 +111,7 @@ def secrets_in_the_open(model: type[BaseModel]) -> Iterator[str]:
 
 def _check_unopened(provider: Provider, asked: ModelRequest, what: str) -> None:
     """What must be known without SDK, key or network."""
-    default: object = provider.default_model()
+    default: Any = provider.default_model()
     if default is not None and not isinstance(default, str):
         raise AssertionError(f"{what}: default_model() gave {type(default).__name__}; a name or None is wanted")
     if not isinstance(provider.supports_model(asked.model), bool):
@@ -178,7 +178,7 @@ def _check_response(
     ids = [call.call_id for call in response.message.tool_calls]
     if not all(ids) or len(set(ids)) != len(ids):
         raise AssertionError(f"{what}: tool calls need ids, each its own; it gave {ids}")
-    again = load(ModelResponse, dump(response))
+    again: ModelResponse = load(ModelResponse, dump(response))
     if again != response:
         raise AssertionError(f"{what}: its response does not go through JSON and back unchanged")
 

@@ -16,7 +16,7 @@ from treadle.contracts.sandbox import Sandbox
 from treadle.testing.doubles import Reply, scripted
 from treadle.testing.sandbox import standing_for
 
-__all__ = ["Plugins", "host_of", "run_workflow"]
+__all__ = ["Plugins", "host_of", "named_plugins", "run_workflow"]
 
 Plugins = Mapping[str, object] | Iterable[object]
 """Plugins by name, or without: a module is then called as it is, an object ``plugin 1``, ``plugin 2``, ..."""
@@ -54,7 +54,7 @@ async def run_workflow(
 
 def host_of(plugins: Plugins, *, sandbox: Sandbox | None = None, replies: Sequence[Reply] | None = None) -> Host:
     """A host of these plugins; see :func:`run_workflow`."""
-    named = dict(plugins) if isinstance(plugins, Mapping) else dict(map(_named, plugins, range(1, 1000)))
+    named = named_plugins(plugins)
     if sandbox is not None:
         named["the test's sandbox"] = offering({"sandbox": {"given": standing_for(sandbox)}})
     if replies is not None:
@@ -63,5 +63,8 @@ def host_of(plugins: Plugins, *, sandbox: Sandbox | None = None, replies: Sequen
     return Host.of(named)
 
 
-def _named(plugin: object, number: int) -> tuple[str, object]:
-    return getattr(plugin, "__name__", f"plugin {number}"), plugin
+def named_plugins(plugins: Plugins) -> dict[str, object]:
+    """The plugins by name."""
+    if isinstance(plugins, Mapping):
+        return dict(plugins)
+    return {getattr(each, "__name__", f"plugin {number}"): each for number, each in enumerate(plugins, start=1)}

@@ -112,9 +112,11 @@ class FakeSandbox(Sandbox):
         self._check(command, "command")
         self.commands_run.append(command)
         result = self._commands.get(command)
+        if isinstance(result, CommandResult):
+            return result
         if result is None:
             return CommandResult(returncode=127, stdout=b"", stderr=f"{command}: not found\n".encode())
-        return result
+        return CommandResult(returncode=0, stdout=result.encode(), stderr=b"")
 
     def http(self, purpose: Purpose) -> AbstractAsyncContextManager[HttpClient]:
         """A client that gives what was scripted."""

@@ -18,7 +18,7 @@ from treadle.errors import RateLimitError, TreadleError
 from treadle.messages import ModelRequest, Usage
 from treadle.testing.cancellation import Cut, cut_at, in_sentences, leaving_nothing
 from treadle.testing.doubles import EchoProvider, Reply
-from treadle.testing.running import Plugins, host_of
+from treadle.testing.running import Plugins, host_of, named_plugins
 
 __all__ = ["check_step", "check_step_class"]
 
@@ -86,7 +86,8 @@ def check_step_class(kind: Any) -> None:
         if kind.model_config.get(setting) != wanted:
             has = kind.model_config.get(setting)
             raise AssertionError(f"{name}.model_config has {setting}={has!r}; it must be {wanted!r}")
-    for role in kind.needs if not isinstance(kind.needs, str) else (kind.needs,):
+    needs: Any = kind.needs
+    for role in (needs,) if isinstance(needs, str) else needs:
         if role not in get_args(Role):
             raise AssertionError(f"{name}.needs names {role!r}, which is no role; it is a tuple of roles")
     left_out: list[TreadleError] = []
@@ -161,8 +162,7 @@ class _Bench:
         mine: dict[Role, Mapping[str, Any]] = {"step_type": {_TYPE: kind}}
         if replies is None:
             mine["provider"] = {"echo": ProviderOffer(EchoProvider, "Repeats", is_default=True)}
-        named = dict(self._plugins) if isinstance(self._plugins, Mapping) else dict(enumerate(self._plugins))
-        plugins: dict[str, object] = {f"plugin {name}": each for name, each in named.items()}
+        plugins = named_plugins(self._plugins)
         sandbox = self._sandbox() if self._sandbox else None
         host = host_of({**plugins, "the step": offering(mine)}, sandbox=sandbox, replies=replies)
         steps = [{"id": "step", "type": _TYPE, **fields}, *self._others]
@@ -187,7 +187,8 @@ def _watched(
         course.after, course.outcome = self.model_dump(), outcome
         return outcome
 
-    return type(step)(step.__name__, (step,), {"run": run, "__module__": step.__module__, "__doc__": step.__doc__})
+    names = {"run": run, "__module__": step.__module__, "__doc__": step.__doc__}
+    return type(step.__name__, (step,), names)
 
 
 class _Context:

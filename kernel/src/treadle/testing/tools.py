@@ -71,7 +71,8 @@ def check_tool_class(kind: Any) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise AssertionError(f"a tool is called {name!r}; models take letters, digits, '_' and '-', at most 64 of them")
     what = f"tool '{name}'"
-    if not isinstance(tool.description, str) or not tool.description.strip():
+    description: Any = tool.description
+    if not isinstance(description, str) or not description.strip():
         raise AssertionError(f"{what} has no description, which is all that a model knows of it")
     if fault := fault_of_schema(tool.parameters):
         raise AssertionError(f"{what}: its parameters are no JSON Schema of an object: {fault}")
