@@ -2,8 +2,8 @@
 
 usage: catalogue.py [--check]
 
-It reads `[tool.treadle.offers]` of every first-party pyproject.toml. With --check nothing is written, and the exit
-code is 1 where the file is not what would be written.
+It reads `[tool.treadle.offers]` and the commands of every first-party pyproject.toml. With --check nothing is
+written, and the exit code is 1 where the file is not what would be written.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def catalogue(dists: list[Distribution]) -> dict[str, dict[str, dict[str, str]]]
     """
     found: dict[str, dict[str, dict[str, str]]] = {}
     for dist in dists:
-        for role, names in dist.offers.items():
+        for role, names in (*dist.offers.items(), ("command", list(dist.commands))):
             of_role = found.setdefault(role, {})
             for name in names:
                 if name in of_role:
                     raise ValueError(f"{role} {name!r} is offered by both {of_role[name]['dist']} and {dist.name}")
                 of_role[name] = {"dist": dist.name}
-    return {role: dict(sorted(found[role].items())) for role in sorted(found)}
+    return {role: dict(sorted(found[role].items())) for role in sorted(found) if found[role]}
 
 
 def render(dists: list[Distribution]) -> str:

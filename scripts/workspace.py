@@ -73,6 +73,12 @@ class Distribution:
         return table
 
     @property
+    def commands(self) -> dict[str, str]:
+        """Its entry points of the group `treadle.commands`."""
+        table: dict[str, str] = self.project.get("entry-points", {}).get("treadle.commands", {})
+        return table
+
+    @property
     def plugins(self) -> dict[str, str]:
         """Its entry points of the group `treadle.plugins`."""
         table: dict[str, str] = self.project.get("entry-points", {}).get("treadle.plugins", {})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from treadle_cli.config import provider_names, secret_of
-from treadle_cli.options import config_option, debug_option, host_without
+from treadle_cli.options import debug_option, host_options, host_without
 from treadle_cli.output import Channel, out
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ __all__ = ["info"]
 
 @click.command(short_help="Show versions, and which credentials are set.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
-@config_option
+@host_options
 @debug_option
-def info(as_json: bool) -> None:
+def info(as_json: bool, without: Sequence[str]) -> None:
     """Show what is installed here, and which keys and settings of providers are set.
 
     Of a key no part is ever shown, and no length: only whether it is there.
     """
-    facts = {"python": _python(), "distributions": _distributions(), "providers": _providers(host_without(()))}
+    facts = {"python": _python(), "distributions": _distributions(), "providers": _providers(host_without(without))}
     stdout = out()
     if as_json:
         stdout.write(json.dumps(facts, indent=2, ensure_ascii=not stdout.is_utf8) + "\n", raw=True)

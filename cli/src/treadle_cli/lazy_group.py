@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 import treadle
+from treadle_cli.first_party import command_distribution
 from treadle_cli.listed_commands import COMMANDS, list_installed
 
 if TYPE_CHECKING:
@@ -35,7 +36,19 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Every name: the group's own commands in the order in which they were added, then those of packages."""
-        return [*self.commands, *sorted(list_installed().keys() - self.commands.keys())]
+        return [*self.commands, *sorted(self._listed(ctx).keys() - self.commands.keys())]
+
+    def own_distributions(self, ctx: click.Context) -> Collection[str] | None:
+        """The distributions whose commands there are; all of them where it is None."""
+        return None
+
+    def _listed(self, ctx: click.Context) -> Mapping[str, Sequence[str]]:
+        """The commands of packages, and whose they are."""
+        installed, only = list_installed(), self.own_distributions(ctx)
+        if only is None:
+            return installed
+        kept = {name: [each for each in owners if each in only] for name, owners in installed.items()}
+        return {name: owners for name, owners in kept.items() if owners}
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name, loaded if it is a package's.
@@ -45,7 +58,8 @@ class LazyGroup(click.Group):
         own = super().get_command(ctx, cmd_name)
         if own is not None:
             return own
-        points = _find(cmd_name)
+        only = self.own_distributions(ctx)
+        points = [each for each in _find(cmd_name) if only is None or (each.dist and each.dist.name in only)]
         return _load(cmd_name, points) if points else None
 
     def resolve_command(
@@ -57,12 +71,15 @@ class LazyGroup(click.Group):
             near = treadle.close_match(name, self.list_commands(ctx))
             near_text = f"; did you mean '{near}'?" if near else ""
             is_file = name.endswith((".yaml", ".yml"))
+            package = command_distribution(name)
+            if package is not None and self.own_distributions(ctx) is None:
+                ctx.fail(f"command '{name}' is not installed; pip install {package}")
             ctx.fail(f"no command '{name}'{f'; did you mean treadle run {name}?' if is_file else near_text}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands in the group's help."""
-        installed = list_installed()
+        installed = self._listed(ctx)
         width = formatter.width - 6 - max(map(len, [*self.commands, *installed]), default=0)
         rows = [(name, command.get_short_help_str(width)) for name, command in self.commands.items()]
         others = sorted(installed.keys() - self.commands.keys())

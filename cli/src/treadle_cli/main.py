@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Collection
 from typing import Any
 
 import click
 
 from treadle import DocumentError, TreadleError
 from treadle_cli.config import config
+from treadle_cli.first_party import first_party
 from treadle_cli.info import info
 from treadle_cli.init import init
 from treadle_cli.lazy_group import LazyGroup
-from treadle_cli.options import config_option, debug_option, is_debugging
+from treadle_cli.options import HOST, config_option, debug_option, host_without, is_debugging, is_safe, plugin_options
 from treadle_cli.output import ReaderGone, abandon_stdout, err, prepare_streams
 from treadle_cli.plugins import plugins
 from treadle_cli.problems import count_problems
@@ -42,9 +44,16 @@ class _Treadle(LazyGroup):
                 config_option(command)
             if "--debug" not in known:
                 debug_option(command)
+            if "--safe" not in known:
+                plugin_options(command, without="--without" not in known)
         return command
 
+    def own_distributions(self, ctx: click.Context) -> Collection[str] | None:
+        """With ``--safe``, only our own packages' commands are there."""
+        return first_party() if is_safe(ctx) else None
+
     def invoke(self, ctx: click.Context) -> Any:
+        ctx.meta[HOST] = host_without
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit):
@@ -115,6 +124,7 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, value: bool) 
     help="Show the version and exit.",
 )
 @config_option
+@plugin_options
 @debug_option
 def treadle_command() -> None:
     """Run LLM workflows written in YAML.

@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 import treadle
+from treadle_cli.first_party import first_party
 
 if TYPE_CHECKING:
     from treadle import Host
 
 __all__ = [
+    "HOST",
     "config_option",
     "debug_option",
     "find_settings_file",
     "host_options",
     "host_without",
     "is_debugging",
+    "is_safe",
+    "plugin_options",
     "tools_option",
 ]
 
 _DEBUG = "treadle_cli.debug"
 _CONFIG = "treadle.config"
 """In a context's ``meta``: the settings file named on the command line, empty for none. Packages may read it."""
+HOST = "treadle.host"
+"""In a context's ``meta``: what gives the plugins that the command line leaves in, :func:`host_without`. Commands of
+packages call it."""
+_WITHOUT = "treadle_cli.without"
+_SAFE = "treadle_cli.safe"
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -73,15 +82,51 @@ def config_option(function: _Function) -> _Function:
     return named(none(function))
 
 
-def host_options(function: _Function) -> _Function:
-    """``--without NAME``, repeatable, as the argument ``without``; and those of :func:`config_option`."""
-    without = click.option(
+def _note_without(ctx: click.Context, _parameter: click.Parameter, value: Sequence[str]) -> Sequence[str]:
+    ctx.meta[_WITHOUT] = tuple(dict.fromkeys((*ctx.meta.get(_WITHOUT, ()), *value)))
+    return value
+
+
+def _note_safe(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.meta[_SAFE] = True
+
+
+def is_safe(ctx: click.Context) -> bool:
+    """Whether ``--safe`` was given."""
+    return bool(ctx.meta.get(_SAFE))
+
+
+def plugin_options(function: _Function, *, without: bool = True, exposed: bool = False) -> _Function:
+    """``--without NAME``, repeatable, and ``--safe``. They may stand before or after the command's name.
+
+    :param without: whether to add the first.
+    :param exposed: whether the function takes it as the argument ``without``. It counts either way.
+    """
+    function = click.option(
+        "--safe",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_note_safe,
+        help="Leave out every plugin that is not Treadle's own.",
+    )(function)
+    if not without:
+        return function
+    return click.option(
         "--without",
         metavar="PLUGIN",
         multiple=True,
+        is_eager=True,
+        expose_value=exposed,
+        callback=_note_without,
         help="Leave a plugin out, by its name in `treadle plugins`. Repeatable.",
-    )
-    return without(config_option(function))
+    )(function)
+
+
+def host_options(function: _Function) -> _Function:
+    """``--without``, as the argument ``without``, and ``--safe``; and those of :func:`config_option`."""
+    return plugin_options(config_option(function), exposed=True)
 
 
 def tools_option(function: _Function) -> _Function:
@@ -104,18 +149,31 @@ def find_settings_file() -> tuple[str | None, str]:
     return treadle.find_settings(), "TREADLE_CONFIG" if "TREADLE_CONFIG" in os.environ else "found"
 
 
-def host_without(names: Collection[str], *, tools: Collection[str] = (), check_providers: bool = False) -> Host:
-    """Everything installed, as the settings file says, except those plugins, and those tools of one's own.
+def host_without(
+    names: Collection[str] = (),
+    *,
+    tools: Collection[str] = (),
+    check_providers: bool = False,
+    file: str | None = None,
+) -> Host:
+    """Everything installed, as the settings file says, except those plugins and those that ``--without`` and
+    ``--safe`` leave out; and those tools of one's own.
 
     Without a file not by ``treadle.deployed_host()``, whose module brings the documents along, which not every
     command needs.
 
+    :param file: the settings file; the one that counts without it.
     :raises DocumentError: the settings file has problems.
     :raises PluginError: one of the plugins is not installed, or one of the tools cannot be had.
     """
-    file, _ = find_settings_file()
+    ctx = click.get_current_context(silent=True)
+    noted = ctx.meta.get(_WITHOUT, ()) if ctx else ()
+    without = tuple(dict.fromkeys((*noted, *names)))
+    only_of = first_party() if ctx and is_safe(ctx) else None
     if file is None:
-        host = treadle.Host.discover(without=names)
+        file, _ = find_settings_file()
+    if file is None:
+        host = treadle.Host.discover(without=without, only_of=only_of)
     else:
-        host = treadle.deployed_host(file, without=names, check_providers=check_providers)
+        host = treadle.deployed_host(file, without=without, only_of=only_of, check_providers=check_providers)
     return host.with_tools(tools, origin="--tools") if tools else host

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from treadle import Problem
 
-__all__ = ["count_problems", "plural", "problem_json"]
+if TYPE_CHECKING:
+    from treadle import Host
+    from treadle_cli.output import Channel
+
+__all__ = ["count_problems", "plural", "problem_json", "warn_of_plugins"]
+
+
+def warn_of_plugins(host: Host, stderr: Channel) -> None:
+    """Say what is wrong with the plugins themselves, one a line."""
+    for error in host.problems():
+        stderr.line(f"warning: {error}")
 
 
 def plural(count: int, word: str) -> str:

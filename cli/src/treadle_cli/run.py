@@ -10,6 +10,7 @@ import click
 import treadle
 from treadle_cli.options import debug_option, host_options, host_without, is_debugging, tools_option
 from treadle_cli.output import Channel, err, out
+from treadle_cli.problems import warn_of_plugins
 
 __all__ = ["run"]
 
@@ -80,11 +81,14 @@ def run(
     host = host_without(without, tools=tools)
     given_config = {"provider": provider, "model": model, "stream": stream}
     state_keys = {*given, *(each.path[0] for each in parsed)}
-    workflow = treadle.load_workflow(file, host=host, config=given_config, state_keys=state_keys)
+    try:
+        workflow = treadle.load_workflow(file, host=host, config=given_config, state_keys=state_keys)
+    except treadle.TreadleError:
+        warn_of_plugins(host, stderr)  # one of them may be what is missed
+        raise
     state = state_args.initial_state(workflow.state, given, parsed)
     if not quiet:
-        for error in host.problems():
-            stderr.line(f"warning: {error}")
+        warn_of_plugins(host, stderr)
         for problem in (*host.warnings, *workflow.warnings):
             stderr.line(str(problem))
         for doubt in workflow.doubts_about(sorted(state_keys)):

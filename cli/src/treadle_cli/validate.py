@@ -12,8 +12,8 @@ import click
 import treadle
 from treadle import DocumentError, Problem
 from treadle_cli.options import debug_option, find_settings_file, host_options, host_without, tools_option
-from treadle_cli.output import err, out
-from treadle_cli.problems import count_problems, plural, problem_json
+from treadle_cli.output import Channel, err, out
+from treadle_cli.problems import count_problems, plural, problem_json, warn_of_plugins
 
 if TYPE_CHECKING:
     from treadle import Workflow
@@ -50,7 +50,7 @@ def validate(
     stdout, stderr = out(), err()
     results: list[dict[str, Any]] = []
     good = True
-    for file, content, workflow, problems in _check(files, without, tools):
+    for file, content, workflow, problems in _check(files, without, tools, stderr):
         ok = content is not None and not (strict and problems)
         good &= ok
         if as_json:
@@ -77,7 +77,7 @@ def validate(
 
 
 def _check(
-    files: Sequence[str], without: Sequence[str], tools: Sequence[str]
+    files: Sequence[str], without: Sequence[str], tools: Sequence[str], stderr: Channel
 ) -> Iterator[tuple[str, str | None, Workflow | None, Sequence[Problem]]]:
     """Each file, what is in it unless it has errors, the workflow if it is one, and the problems."""
     settings_file, _ = find_settings_file()
@@ -86,12 +86,13 @@ def _check(
     except DocumentError as error:
         yield settings_file or "", None, None, error.problems
         return
+    warn_of_plugins(host, stderr)
     if host.warnings and settings_file is not None:
         yield settings_file, "settings", None, host.warnings
     for file in files:
         try:
             if Path(file).name == "treadle.yaml":
-                settings = treadle.deployed_host(file, without=without, check_providers=True)
+                settings = host_without(without, check_providers=True, file=file)
                 if file != settings_file or not settings.warnings:
                     yield file, "settings", None, settings.warnings
                 continue

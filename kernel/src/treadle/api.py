@@ -49,13 +49,18 @@ def default_host() -> Host:
 
 
 def deployed_host(
-    settings: str | os.PathLike[str] | None = None, *, without: Collection[str] = (), check_providers: bool = False
+    settings: str | os.PathLike[str] | None = None,
+    *,
+    without: Collection[str] = (),
+    only_of: Collection[str] | None = None,
+    check_providers: bool = False,
 ) -> Host:
     """Everything installed, as a settings file says. What is doubtful in it is in the host's ``warnings``.
 
     :param settings: the file; without it the one that ``TREADLE_CONFIG`` names, or else the nearest
         ``treadle.yaml`` from the working directory upward, or none. ``Host.discover()`` reads none.
     :param without: plugins to leave out as well.
+    :param only_of: distributions; plugins of others are left out too.
     :param check_providers: whether to check the settings of every provider, which imports it. Without it that is
         done when a workflow is loaded that uses it.
     :raises DocumentError: with every problem of the file, each with its place.
@@ -63,8 +68,8 @@ def deployed_host(
     """
     file = find_settings() if settings is None else settings
     if file is None:
-        return Host.discover(without=without)
-    return _deployment.deployed_host(file, without=without, check_providers=check_providers)
+        return Host.discover(without=without, only_of=only_of)
+    return _deployment.deployed_host(file, without=without, only_of=only_of, check_providers=check_providers)
 
 
 def load_settings(path: str | os.PathLike[str] | None = None) -> Settings:

@@ -66,7 +66,8 @@ class Site:
             f"site = {str(self.root)!r}\n"
             "ours = m.MetadataPathFinder.find_distributions\n"
             "m.MetadataPathFinder.find_distributions = classmethod(\n"
-            "    lambda cls, context=m.DistributionFinder.Context(): ours(m.DistributionFinder.Context(path=[site])))\n"
+            "    lambda cls, context=m.DistributionFinder.Context():\n"
+            "        ours(m.DistributionFinder.Context(name=context.name, path=[site])))\n"
             "def show(value): print(json.dumps(value))\n"
         )
         paths = os.pathsep.join([str(self.root), *(each for each in sys.path if each)])

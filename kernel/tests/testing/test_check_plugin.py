@@ -212,8 +212,10 @@ async def test_all_faults_are_told_at_once(package: Package) -> None:
         ("from treadle import hookimpl\n@hookimpl\ndef treadle_tools(x): return {}", "this one asks for 'x'"),
         ("x = 1", "it offers nothing"),
         (
-            "from treadle import Offer, hookimpl\nn = []\n@hookimpl\ndef treadle_tools():\n    n.append(1)\n"
-            "    return {f'tool_{len(n)}': Offer('a:b', 'A tool')}",
+            (
+                "from treadle import Offer, hookimpl\nn = []\n@hookimpl\n"
+                "def treadle_tools():\n    n.append(1)\n    return {f'tool_{len(n)}': Offer('a:b', 'A tool')}"
+            ),
             "asked a second time, it offers other names",
         ),
     ],

@@ -48,7 +48,11 @@ def load_settings(path: str | os.PathLike[str]) -> Settings:
 
 
 def deployed_host(
-    path: str | os.PathLike[str], *, without: Collection[str] = (), check_providers: bool = False
+    path: str | os.PathLike[str],
+    *,
+    without: Collection[str] = (),
+    only_of: Collection[str] | None = None,
+    check_providers: bool = False,
 ) -> Host:
     """Everything installed, as a settings file says. Its warnings are in ``host.warnings``.
 
@@ -58,7 +62,7 @@ def deployed_host(
     :raises PluginError: ``without`` names a plugin that is not there.
     """
     settings, report = _read(os.fspath(path))
-    host = Host.discover(without=without, settings=settings)
+    host = Host.discover(without=without, settings=settings, only_of=only_of)
     _Check(host, settings, report).everything(check_providers=check_providers)
     if report.errors:
         raise DocumentError(report.problems)

@@ -31,6 +31,9 @@ class Envelope(BaseModel):
     name: str = Field(min_length=1, description="the workflow's name")
     version: Annotated[str, BeforeValidator(_version_text)] = Field(default="1.0", description="the workflow's version")
     description: str = Field(default="", description="what the workflow is for")
+    requires: list[str] = Field(
+        default_factory=list, description="distributions that the workflow needs, such as acme-treadle>=1"
+    )
     config: dict[str, Any] = Field(default_factory=dict, description="how the workflow runs")
     state: dict[str, Any] = Field(default_factory=dict, description="the initial state")
     state_schema: dict[str, Any] = Field(default_factory=dict, description="what is known about state keys")

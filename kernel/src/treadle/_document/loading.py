@@ -28,9 +28,10 @@ from treadle._document.problems import Reporter, shown
 from treadle._document.provider_settings import problems_of_used_provider
 from treadle._document.reading import decode, read, unreadable
 from treadle._document.workflow import Workflow
+from treadle._plugins.versions import check_requirement
 from treadle.contracts.config import RunConfig
 from treadle.contracts.step import Step
-from treadle.errors import DocumentError, PluginError, TreadleError
+from treadle.errors import DocumentError, NotInstalledError, PluginError, TreadleError
 
 if TYPE_CHECKING:
     from treadle._plugins import Host
@@ -118,6 +119,7 @@ def _check(
         report.add((), "wrong-type", f"a workflow is a mapping with name and steps, not {shown(data)}", hint=hint)
         raise DocumentError(report.problems)
     envelope = _check_envelope(data, report)
+    _check_requirements(data.get("requires"), report)
     provider = (overrides or {}).get("provider")
     config = _check_config(data.get("config"), host, report, provider_is_given=provider is not None)
     linked = Linked(host, report)
@@ -164,6 +166,18 @@ def _check_envelope(data: Mapping[str, Any], report: Reporter) -> Envelope | Non
     except ValidationError as error:
         report.add_validation(error, (), Envelope)
         return None
+
+
+def _check_requirements(block: Any, report: Reporter) -> None:
+    for index, text in enumerate(block if isinstance(block, list) else ()):
+        if not isinstance(text, str):
+            continue  # the envelope's model says so
+        try:
+            check_requirement(text)
+        except NotInstalledError as error:
+            report.add(("requires", index), "not-installed", error.message, hint=error.hint)
+        except TreadleError as error:
+            report.add(("requires", index), "bad-value", error.message, hint=error.hint)
 
 
 def _check_config(block: Any, host: Host, report: Reporter, *, provider_is_given: bool) -> RunConfig | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, distributions
@@ -12,7 +13,15 @@ from stevedore.named import NamedExtensionManager
 
 from treadle._dataclasses import dataclass
 
-__all__ = ["COMMANDS", "PLUGINS", "Distribution", "distribution_of", "list_entry_points", "load_entry_point"]
+__all__ = [
+    "COMMANDS",
+    "PLUGINS",
+    "Distribution",
+    "distribution_of",
+    "distributions_of",
+    "list_entry_points",
+    "load_entry_point",
+]
 
 PLUGINS = "treadle.plugins"
 COMMANDS = "treadle.commands"
@@ -20,10 +29,14 @@ COMMANDS = "treadle.commands"
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """An installed distribution. Both are ``unknown`` where an entry point cannot be traced to one."""
+    """An installed distribution. Name and version are ``unknown`` where an entry point cannot be traced to one.
+
+    :param requires: its requirements on other distributions, as the core metadata writes them.
+    """
 
     name: str = "unknown"
     version: str = "unknown"
+    requires: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return "distribution unknown" if self == Distribution() else f"{self.name} {self.version}"
@@ -54,24 +67,44 @@ def load_entry_point(point: EntryPoint) -> Any:
 
 
 @cache
-def _owners(group: str) -> dict[tuple[str, str], Distribution]:
+def _owners(group: str) -> dict[tuple[str, str], list[Distribution]]:
     # Entry points that come from stevedore's cache have lost their distribution.
-    return {
-        (point.name, point.value): owner
-        for found in distributions()
-        if (points := [point for point in found.entry_points if point.group == group])
-        for owner in [_named(found)]
-        for point in points
-    }
+    owners: dict[tuple[str, str], list[Distribution]] = {}
+    for found in distributions():
+        if f"[{group}]" not in (_text(found, "entry_points.txt") or ""):  # parsing them all would take far longer
+            continue
+        owner = _described(found)
+        for point in found.entry_points:
+            if point.group == group:
+                owners.setdefault((point.name, point.value), []).append(owner)
+    return owners
 
 
-def _named(found: importlib.metadata.Distribution) -> Distribution:
+def _text(found: importlib.metadata.Distribution, name: str) -> str | None:
     try:
-        return Distribution(found.metadata["Name"] or "unknown", found.version or "unknown")
-    except Exception:  # what a half-removed distribution raises differs by Python version
-        return Distribution()
+        return found.read_text(name)
+    except (OSError, ValueError):  # a half-removed distribution, or one whose metadata is not text
+        return None
+
+
+_HEADER = re.compile(r"^(Name|Version|Requires-Dist):[ \t]*(.*?)[ \t]*$", re.MULTILINE)
+
+
+def _described(found: importlib.metadata.Distribution) -> Distribution:
+    """By its headers; the whole is a mail message with a README in it, which is slow to parse."""
+    text = (_text(found, "METADATA") or _text(found, "PKG-INFO") or "").replace("\r\n", "\n")
+    headers = _HEADER.findall(text.partition("\n\n")[0])
+    first = dict(reversed(headers))
+    requires = tuple(value for name, value in headers if name == "Requires-Dist")
+    return Distribution(first.get("Name") or "unknown", first.get("Version") or "unknown", requires)
 
 
 def distribution_of(point: EntryPoint) -> Distribution:
-    """The distribution that declares the entry point."""
-    return _owners(point.group).get((point.name, point.value), Distribution())
+    """The distribution that declares the entry point; the first, where several declare the same one."""
+    owners = _owners(point.group).get((point.name, point.value))
+    return owners[0] if owners else Distribution()
+
+
+def distributions_of(group: str, name: str) -> list[Distribution]:
+    """Every distribution that declares an entry point of that name."""
+    return [owner for (each, _), owners in sorted(_owners(group).items()) if each == name for owner in owners]

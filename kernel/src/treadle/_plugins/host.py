@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import re
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -18,8 +17,16 @@ import pluggy
 
 from treadle._dataclasses import dataclass
 from treadle._plugins.catalogue import Catalogue
-from treadle._plugins.finding import PLUGINS, Distribution, distribution_of, list_entry_points, load_entry_point
+from treadle._plugins.finding import (
+    PLUGINS,
+    Distribution,
+    distribution_of,
+    distributions_of,
+    list_entry_points,
+    load_entry_point,
+)
 from treadle._plugins.registry import ROLES, Registered, Registry, cause_of, hook_of
+from treadle._plugins.versions import KERNEL, kernel_misfit, kernel_version, normal_name
 from treadle._suggest import close_match, did_you_mean
 from treadle.contracts.offers import ConfigOffer, LayerOffer, Offer, ProviderOffer, Role
 from treadle.errors import ConfigurationError, NotInstalledError, PluginError, Problem, TreadleError
@@ -43,13 +50,16 @@ class PluginState(StrEnum):
 
     LOADED = "loaded"
     BROKEN = "broken"
+    INCOMPATIBLE = "incompatible"
+    """Made for another kernel, as its metadata says. Never imported."""
     DISABLED = "disabled"
 
 
 @dataclass(slots=True)
 class PluginReport:
-    """What became of one plugin. ``error`` is set exactly where it is broken.
+    """What became of one plugin. ``error`` is set exactly where it is broken or incompatible.
 
+    :param cause: the same in few words.
     :param remedy: what to do about it where it is disabled.
     """
 
@@ -58,6 +68,7 @@ class PluginReport:
     state: PluginState
     point: EntryPoint | None = None
     error: PluginError | None = None
+    cause: str = ""
     remedy: str = ""
     load_seconds: float = 0.0
     offers: list[Registered] = field(default_factory=list)
@@ -97,10 +108,17 @@ class Host:
         self._manager.add_hookspecs(TreadleHooks)
 
     @classmethod
-    def discover(cls, *, without: Collection[str] = (), settings: Settings | None = None) -> Host:
-        """A host of everything installed, except the plugins named in ``without`` and those that the settings
-        leave out. These are not imported.
+    def discover(
+        cls,
+        *,
+        without: Collection[str] = (),
+        settings: Settings | None = None,
+        only_of: Collection[str] | None = None,
+    ) -> Host:
+        """A host of everything installed, except the plugins named in ``without``, those that the settings leave
+        out, and those made for another kernel. These are not imported.
 
+        :param only_of: distributions; plugins of others are left out too.
         :raises PluginError: ``without`` names a plugin that is not there.
         """
         host = cls(catalogue=Catalogue.discover(), settings=settings)
@@ -109,8 +127,11 @@ class Host:
         for name in without:
             if name not in names:
                 raise PluginError(f"no plugin '{name}' is installed", hint=did_you_mean(name, names))
+        first_party = None if only_of is None else {normal_name(each) for each in only_of}
         for point in points:
             remedy = f"leave out --without {point.name}" if point.name in without else _left_out(point.name, settings)
+            if first_party is not None and normal_name(distribution_of(point).name) not in first_party:
+                remedy = "leave out --safe"
             host._add_entry_point(point, remedy=remedy, shared_name=names[point.name] > 1)
         return host
 
@@ -168,7 +189,8 @@ class Host:
 
     def problems(self) -> Iterable[PluginError]:
         """Everything that is wrong with the plugins themselves."""
-        yield from (report.error for report in self.reports if report.error)
+        # Two plugins of one name have one error.
+        yield from {str(report.error): report.error for report in self.reports if report.error}.values()
         yield from self.registry.clashes()
 
     # --- finding what serves --------------------------------------------------------------------------
@@ -285,14 +307,14 @@ class Host:
         """A hint about a name that nobody knows: a plugin that is out of order may be the one that offers it."""
         for report in self.reports:
             if report.error is not None:
-                return f"it may be offered by {report.owner}, which is broken: see treadle plugins"
+                return f"it may be offered by {report.owner}, which is {report.state}: {report.cause}"
             if report.state is PluginState.DISABLED:
                 return f"it may be offered by {report.owner}, which is disabled: {report.remedy}"
         return did_you_mean("", installed)
 
     def _broken_of(self, distribution: str) -> TreadleError | None:
         for report in self.reports:
-            if report.state is PluginState.LOADED or _normal(report.distribution.name) != _normal(distribution):
+            if report.state is PluginState.LOADED or normal_name(report.distribution.name) != normal_name(distribution):
                 continue
             return report.error or PluginError(f"{report.owner} is disabled", hint=report.remedy)
         return None
@@ -330,7 +352,16 @@ class Host:
             return
         report.state = PluginState.LOADED
         if shared_name:
-            self._break(report, "another installed distribution has a plugin of the same name")
+            owners = " and by ".join(str(each) for each in distributions_of(point.group, point.name))
+            report.state, report.cause = PluginState.BROKEN, f"it is also offered by {owners}"
+            report.error = PluginError(
+                f"plugin '{point.name}' is in two distributions, and serves from neither: it is offered by {owners}",
+                hint=f"uninstall one of them, or leave both out with --without {point.name}",
+            )
+            return
+        misfit = kernel_misfit(report.distribution)
+        if misfit is not None:
+            self._refuse(report, *misfit)
             return
         started = time.perf_counter()
         try:
@@ -344,8 +375,17 @@ class Host:
             report.load_seconds = time.perf_counter() - started
         self._register(plugin, report)
 
+    def _refuse(self, report: PluginReport, requirement: str, is_too_new: bool) -> None:
+        report.state, report.cause = PluginState.INCOMPATIBLE, f"it requires {KERNEL} {requirement}"
+        upgrade = KERNEL if is_too_new else report.distribution.name
+        report.error = PluginError(
+            f"{report.owner} is too {'new' if is_too_new else 'old'} for this kernel: "
+            f"it requires {KERNEL} {requirement}, and {kernel_version()} is installed",
+            hint=f"pip install --upgrade {upgrade}, or disable it with --without {report.name}",
+        )
+
     def _break(self, report: PluginReport, cause_text: str, *, cause: BaseException | None = None) -> None:
-        report.state = PluginState.BROKEN
+        report.state, report.cause = PluginState.BROKEN, cause_text
         report.error = PluginError(
             f"{report.owner} could not be loaded from {report.source}: {cause_text}",
             hint=f"disable it with --without {report.name}, or upgrade it" if report.point else None,
@@ -451,8 +491,3 @@ def _check_hooks(plugin: object) -> None:
         ]
         if asked:
             raise PluginError(f"hook '{name}' takes no arguments, and this one asks for '{asked[0]}'")
-
-
-def _normal(name: str) -> str:
-    """A distribution's name as the packaging specifications normalize it."""
-    return re.sub(r"[-_.]+", "-", name).lower()

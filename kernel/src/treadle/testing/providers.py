@@ -90,7 +90,7 @@ def check_provider_class(kind: Any) -> None:
         raise AssertionError(f"{name} lacks {', '.join(missing)}")
     if not isinstance(kind.features, Features):
         raise AssertionError(f"{name}.features is {type(kind.features).__name__}; it must be treadle.Features")
-    model = kind.settings_model
+    model: Any = kind.settings_model
     if not (isinstance(model, type) and issubclass(model, ProviderSettings)):
         raise AssertionError(f"{name}.settings_model is no subclass of treadle.ProviderSettings")
     if taken := sorted(model.model_fields.keys() & {"kind", "models", "priority", "fallback", "fallback_model"}):

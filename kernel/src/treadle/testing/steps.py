@@ -164,7 +164,8 @@ class _Bench:
             mine["provider"] = {"echo": ProviderOffer(EchoProvider, "Repeats", is_default=True)}
         plugins = named_plugins(self._plugins)
         sandbox = self._sandbox() if self._sandbox else None
-        host = host_of({**plugins, "the step": offering(mine)}, sandbox=sandbox, replies=replies)
+        every: dict[str, object] = {**plugins, "the step": offering(mine)}
+        host = host_of(every, sandbox=sandbox, replies=replies)
         steps = [{"id": "step", "type": _TYPE, **fields}, *self._others]
         document = {"name": "check", "config": {"max_retries": 0}, "state": dict(state), "steps": steps}
         workflow = api.build_workflow(document, host=host)

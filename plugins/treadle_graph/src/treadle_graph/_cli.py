@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,11 +63,9 @@ def visualize(file: str, format_: str, output: str | None, without: Sequence[str
 
 
 def _host(without: Sequence[str]) -> Host:
-    """Everything installed, as the settings file says that the main program was told of, or else the nearest."""
-    named: str | None = click.get_current_context().meta.get("treadle.config")
-    if named == "":  # none is to be read
-        return treadle.Host.discover(without=without)
-    return treadle.deployed_host(named, without=without)
+    """What the main program says; on its own, everything installed as the nearest settings file says."""
+    make: Callable[[Sequence[str]], Host] | None = click.get_current_context().meta.get("treadle.host")
+    return treadle.deployed_host(without=without) if make is None else make(without)
 
 
 def _draw(graph: WorkflowGraph, format_: str, *, to_file: bool) -> str:
