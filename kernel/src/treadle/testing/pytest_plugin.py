@@ -156,7 +156,8 @@ def _is_loopback(host: str) -> bool:
 
 def _refusal(what: str) -> NotIsolatedError:
     return NotIsolatedError(
-        f"this test reaches for {what}; start a server on 127.0.0.1 in the test, or mark it @pytest.mark.treadle_network"
+        f"this test reaches for {what}; "
+        "start a server on 127.0.0.1 in the test, or mark it @pytest.mark.treadle_network"
     )
 
 
