@@ -58,7 +58,13 @@ async def _begin(
     system_prompt: str | None = _PROMPT,
 ) -> Conversation:
     return await memory.begin(
-        ctx, key=key, system_prompt=system_prompt, turn=UserMessage.of(text), speaker=None, settings=settings
+        ctx,
+        key=key,
+        system_prompt=system_prompt,
+        turn=UserMessage.of(text),
+        speaker=None,
+        model="test-model",
+        settings=settings,
     )
 
 

@@ -25,7 +25,7 @@ __all__ = ["faults_of_offer"]
 _CALLS: dict[Role, dict[str, tuple[int, tuple[str, ...]]]] = {
     "trim_policy": {"trim": (1, ("budget", "summary", "count", "complete"))},
     "memory": {
-        "begin": (1, ("key", "system_prompt", "turn", "speaker", "settings")),
+        "begin": (1, ("key", "system_prompt", "turn", "speaker", "model", "settings")),
         "commit": (3, ()),
     },
     "token_counter": {"count": (1, ("model",))},

@@ -73,7 +73,7 @@ def _treadle_isolation(request: pytest.FixtureRequest) -> Iterator[None]:
 def _refuse_discovery(patch: pytest.MonkeyPatch) -> None:
     from treadle import Host, api
 
-    def discover(cls: Any, **options: Any) -> Any:
+    def discover(cls: Any, /, **options: Any) -> Any:
         raise NotIsolatedError(
             "this test looks for installed plugins; give them itself, as run_workflow(plugins=...) and "
             "Host.of({...}) take them, or mark it @pytest.mark.treadle_discovery"
