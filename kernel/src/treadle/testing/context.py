@@ -114,10 +114,14 @@ class FakeContext(StepContext):
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any], *, call_id: str | None = None) -> Any:
         """Call one of the tools that were given."""
+        context = ToolContext(run_id=self.run_id, step_id=self.step_id, call_id=call_id or "call", warn=self.warn)
+        return await self.tool(name).call(arguments, context)
+
+    def tool(self, name: str) -> Tool:
+        """One of the tools that were given."""
         if name not in self._tools:
             raise NotInstalledError(f"no tool '{name}'", hint="give it to FakeContext(tools=[...])")
-        context = ToolContext(run_id=self.run_id, step_id=self.step_id, call_id=call_id or "call", warn=self.warn)
-        return await self._tools[name].call(arguments, context)
+        return self._tools[name]
 
     def emit_text(self, text: str) -> None:
         """Keep it."""
