@@ -24,8 +24,8 @@ Every hook has the same manners:
 
 Two plugins that offer one name for one role are both refused for that name until one is disabled.
 
-The distribution says which kernels it is made for (``treadle-kernel>=0.1,<0.2`` among its dependencies); with another one it
-is not imported. It may ship a contract suite for ``treadle plugins check``, as an entry point of the group
+The distribution says which kernels it is made for (``treadle-kernel>=0.1,<0.2`` among its dependencies); with another
+one it is not imported. It may ship a contract suite for ``treadle plugins check``, as an entry point of the group
 ``treadle.checks``; see :mod:`treadle.testing`.
 """
 
