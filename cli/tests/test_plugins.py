@@ -39,7 +39,7 @@ def checks():
     return {"tool wave": lambda: check_tool(Wave, {}, expect="o/"), "hello": lambda: check_tool(Wave, {}, expect="hi"),
             "odd": odd}
 """
-FLOW = "name: x\nsteps:\n- {id: a, type: greet, output: x}\n"
+FLOW = "name: x\nsteps:\n- {id: a, type: xyzzy, output: x}\n"
 
 
 def wave(strangers: Callable[..., Path], **modules: str) -> Path:
@@ -185,8 +185,8 @@ def test_a_run_that_needs_a_broken_plugin_fails_and_names_distribution_and_cause
     program: Any, strangers: Callable[..., Path]
 ) -> None:
     broken = strangers("broken-dist", {"treadle.plugins": {"broken": "broken_plugin"}}, {"broken_plugin": "1 / 0"})
-    for kind in ("greet", "rooter"):  # one that nobody knows, and one that is close to another
-        program.write("flow.yaml", FLOW.replace("greet", kind))
+    for kind in ("xyzzy", "rooter"):  # one that nobody knows, and one that is close to another
+        program.write("flow.yaml", FLOW.replace("xyzzy", kind))
         for command in ("run", "validate"):
             ended = program(command, "flow.yaml", env=at(broken))
             assert ended.code == 2
