@@ -214,7 +214,9 @@ def recorded() -> list[JournalEntry]:
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The plugin above is what discovery finds."""
 
-    def discover(*, without: Collection[str] = (), settings: Settings | None = None) -> Host:
+    def discover(
+        *, without: Collection[str] = (), settings: Settings | None = None, only_of: Collection[str] | None = None
+    ) -> Host:
         return Host.of({"lab": plugin()}, settings=settings)
 
     monkeypatch.setattr(Host, "discover", discover)
