@@ -278,7 +278,7 @@ def _roots_read(step: Step) -> set[str]:
         elif isinstance(value, ArgumentTree):
             pending.extend(leaf for _, leaf in value.leaves())
         elif isinstance(value, Expression):
-            roots.update(str(parts[0]) for root, parts in value.references if root == "state" and parts)
+            roots.update(str(each.parts[0]) for each in value.references if each.root == "state" and each.parts)
         else:
             for each in value.references:
                 roots.add(str(each.parts[0]) if each.root == "state" and each.parts else each.root)
