@@ -7,7 +7,7 @@ SOURCES := benchmarks cli kernel plugins scripts tests
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check soak bench format lint-fix catalogue clean
+.PHONY: help venv demo test check soak bench format lint-fix catalogue generate docs new-plugin clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -22,7 +22,7 @@ demo: venv ## run examples/demo.yaml on a small real model: no key, no network
 test: venv ## run the tests
 	$(BIN)/pytest --hypothesis-profile=ci $(ARGS)
 
-check: venv ## lint, formatting, strict types, import rules, generated files, package metadata
+check: venv ## lint, formatting, strict types, import rules, generated files, package metadata, documentation site
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -30,7 +30,9 @@ check: venv ## lint, formatting, strict types, import rules, generated files, pa
 	$(BIN)/python scripts/catalogue.py --check
 	$(BIN)/python scripts/errors_page.py --check
 	$(BIN)/python scripts/language_pages.py --check
+	$(BIN)/python scripts/reference_pages.py --check
 	$(BIN)/python scripts/workspace.py
+	$(BIN)/mkdocs build --strict --quiet
 
 # pytest exits 5 where nothing was selected.
 soak: venv ## run the tests that take minutes
@@ -48,6 +50,18 @@ lint-fix: format ## the same as format
 
 catalogue: venv ## write the catalogue of first-party plugins anew
 	$(BIN)/python scripts/catalogue.py
+
+generate: venv ## write everything anew that is made from the code: the catalogue, and pages of the documentation
+	$(BIN)/python scripts/catalogue.py
+	$(BIN)/python scripts/errors_page.py
+	$(BIN)/python scripts/language_pages.py
+	$(BIN)/python scripts/reference_pages.py
+
+docs: venv ## write the documentation site into build/site
+	$(BIN)/mkdocs build --strict --quiet
+
+new-plugin: venv ## start a plugin of this repository: make new-plugin NAME=x KIND=step
+	$(BIN)/python scripts/new_plugin.py $(NAME) --kind $(KIND)
 
 clean: ## remove .venv and everything that tools leave behind
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -108,4 +108,4 @@ def test_the_workspace_holds_every_pyproject_there_is() -> None:
 def _is_ignored(path: Path) -> bool:
     inside = path.relative_to(ROOT).parts
     hidden = any(part.startswith(".") for part in inside)
-    return hidden or inside[:2] == ("plugins", "_template") or inside[0] == "examples"
+    return hidden or "template" in inside or inside[:2] == ("plugins", "_template") or inside[0] == "examples"

@@ -1,0 +1,1 @@
+"""The attachment fetcher ``my_attachment_fetcher`` for Treadle."""

@@ -1,0 +1,1 @@
+"""The provider ``my_provider`` for Treadle."""

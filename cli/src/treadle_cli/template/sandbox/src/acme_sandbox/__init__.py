@@ -1,0 +1,1 @@
+"""The sandbox ``my_sandbox`` for Treadle."""

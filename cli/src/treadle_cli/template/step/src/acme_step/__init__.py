@@ -1,0 +1,1 @@
+"""The step ``my_step`` for Treadle."""

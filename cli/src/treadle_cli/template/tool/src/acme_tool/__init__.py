@@ -1,0 +1,1 @@
+"""The tool ``my_tool`` for Treadle."""

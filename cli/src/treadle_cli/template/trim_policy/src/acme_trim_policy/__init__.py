@@ -1,0 +1,1 @@
+"""The trim policy ``my_trim_policy`` for Treadle."""
