@@ -32,7 +32,7 @@ check: venv ## lint, formatting, strict types, import rules, generated files, pa
 	$(BIN)/python scripts/language_pages.py --check
 	$(BIN)/python scripts/reference_pages.py --check
 	$(BIN)/python scripts/workspace.py
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # pytest exits 5 where nothing was selected.
 soak: venv ## run the tests that take minutes
@@ -58,7 +58,7 @@ generate: venv ## write everything anew that is made from the code: the catalogu
 	$(BIN)/python scripts/reference_pages.py
 
 docs: venv ## write the documentation site into build/site
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 new-plugin: venv ## start a plugin of this repository: make new-plugin NAME=x KIND=step
 	$(BIN)/python scripts/new_plugin.py $(NAME) --kind $(KIND)

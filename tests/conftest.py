@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from documents.pages import environment_of
 from installs.wheelhouse import Environment, Wheelhouse
 

@@ -10,8 +10,10 @@ a block with ``title="PATH"``         the file PATH is written with that text
 ====================================  =====================================================================
 
 A comment right above a block changes that: ``<!-- not run: REASON -->``, ``<!-- exit: 2 -->`` for a command or program
-that fails on purpose. In what is printed, ``...`` stands for any text of a line, and alone on a line for any lines. A
-command without lines below it may print anything. ``cd DIR`` and ``export NAME=VALUE`` hold for the rest of the page.
+that fails on purpose, ``<!-- in a step: {type: llm_call} -->`` for fields of a step, which ``treadle validate`` then
+checks among these others. In what is printed, ``...`` stands for any text of a line, and alone on a line for any
+lines. A command without lines below it may print anything. ``cd DIR`` and ``export NAME=VALUE`` hold for the rest of
+the page.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +35,7 @@ _FENCE = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _TITLE = re.compile(r'title="([^"]+)"')
-_MARK = re.compile(r"(not run): (.+)|(exit): (\d+)")
+_MARK = re.compile(r"not run: (?P<reason>.+)|exit: (?P<exit>\d+)|in a step: \{(?P<fields>.+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +48,14 @@ class Block:
     title: str | None = None
     not_run: str | None = None
     exit_code: int = 0
+    step: str | None = None
 
     @property
     def is_run(self) -> bool:
         """Whether running the page does something with it."""
-        return self.not_run is None and (self.title is not None or self.language in ("console", "python"))
+        return self.not_run is None and (
+            self.title is not None or self.step is not None or self.language in ("console", "python")
+        )
 
 
 def blocks_of(page: str) -> list[Block]:
@@ -64,8 +70,9 @@ def blocks_of(page: str) -> list[Block]:
                 language=match["language"],
                 text=match["text"],
                 title=title[1] if title else None,
-                not_run=mark[2] if mark else None,
-                exit_code=int(mark[4]) if mark and mark[4] else 0,
+                not_run=mark["reason"] if mark else None,
+                exit_code=int(mark["exit"]) if mark and mark["exit"] else 0,
+                step=mark["fields"] if mark else None,
             )
         )
     return found
@@ -93,6 +100,9 @@ class Story:
                 continue
             if block.title is not None:
                 self._write(block.title, block.text)
+            elif block.step is not None:
+                self._write("fragment.yaml", _workflow_of(block.step, block.text))
+                self._compare(["treadle", "validate", "fragment.yaml"], None, block)
             elif block.language == "console":
                 for command, printed in commands_of(block.text):
                     self._command(command, printed, block)
@@ -134,6 +144,15 @@ class Story:
         assert done.returncode == block.exit_code, f"{what} exited {done.returncode}:\n{done.stdout}"
         if printed is not None:
             assert matches(printed, done.stdout), f"{what} printed:\n{done.stdout}\nand the page says:\n{printed}"
+
+
+def _workflow_of(fields: str, text: str) -> str:
+    """A workflow with a step of these fields, and a step for each target that they name."""
+    others = "".join(f"    {field.strip()}\n" for field in fields.split(","))
+    workflow = f"name: page\nsteps:\n  - id: step\n{others}{textwrap.indent(text, '    ')}"
+    for target in re.findall(r"target: (\w+)", text):
+        workflow += f"  - {{id: {target}, type: llm_call, prompt: Hello, depends_on: [step]}}\n"
+    return workflow
 
 
 def commands_of(text: str) -> Iterator[tuple[str, str | None]]:
