@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from contextlib import aclosing, asynccontextmanager
 from typing import Annotated
 
 from pydantic import Field
@@ -61,9 +61,11 @@ class AcmeProvider(Provider):
         """Ask, and give the events of the reply. Leaving early must end the request at the server."""
         for refusal in self.check(request):
             raise BadRequestError(refusal, provider=self.name)
-        yield self._events(request)
+        # Closed as soon as it is left: a generator that is merely dropped keeps its connection.
+        async with aclosing(self._events(request)) as events:
+            yield events
 
-    async def _events(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
+    async def _events(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
         pieces = list(self._pieces(request))
         if request.stream:
             for piece in pieces:
