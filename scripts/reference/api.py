@@ -9,16 +9,18 @@ from types import ModuleType
 from typing import Any
 
 from reference.markdown import prose
-from treadle import hookspecs, messages, testing
+from treadle import fields, hookspecs, messages, testing
 from treadle.contracts import journal, memory, offers, provider, sandbox, sources, step, tool
 from treadle.contracts.events import Observer
 from treadle.hookspecs import CONTRACT_VERSION, TreadleHooks
 
 __all__ = ["messages_page", "page", "testing_page"]
 
+# What a step's fields may be, besides what pydantic knows.
+FIELDS = (fields.Template, fields.Expression, fields.StatePath, fields.ArgumentTree)
 # By hook: what its offers lead to, and what that is handed.
 TARGETS: dict[str, tuple[type[Any], ...]] = {
-    "treadle_step_types": (step.Step, step.StepContext, step.StepOutcome, step.Reference),
+    "treadle_step_types": (step.Step, *FIELDS, step.StepContext, step.StepOutcome, step.StepDetails, step.Reference),
     "treadle_providers": (provider.Provider, provider.ProviderSettings, provider.Features, provider.FromEnv),
     "treadle_provider_layers": (provider.ProviderLayer,),
     "treadle_tools": (tool.Tool, tool.ToolContext),
