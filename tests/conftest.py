@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from workspace import META
+
 from documents.pages import environment_of
 from installs.wheelhouse import Environment, Wheelhouse
 
@@ -21,29 +23,38 @@ USUAL = ("treadle-cli", "treadle-llm-call", "treadle-openai", "treadle-replay", 
 
 @pytest.fixture(scope="session")
 def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Wheelhouse:
-    return Wheelhouse(tmp_path_factory.mktemp("wheels"), roots=USUAL)
+    return Wheelhouse(tmp_path_factory.mktemp("wheels"), roots=[META, *USUAL])
 
 
 @pytest.fixture(scope="session")
-def make_environment(tmp_path_factory: pytest.TempPathFactory, wheelhouse: Wheelhouse) -> MakeEnvironment:
-    """Makes a virtual environment with the given requirements installed from the wheelhouse."""
+def strangers(tmp_path_factory: pytest.TempPathFactory, wheelhouse: Wheelhouse) -> Environment:
+    """The environment of somebody who writes plugins: the usual packages, pytest, a build backend and pip."""
+    made = _environment(tmp_path_factory.mktemp("strangers"), wheelhouse)
+    made.run("python", "-m", "pip", "install", "--quiet", *USUAL, *Wheelhouse.TOOLS, cwd=made.folder)
+    return made
+
+
+@pytest.fixture(scope="session")
+def make_environment(
+    tmp_path_factory: pytest.TempPathFactory, wheelhouse: Wheelhouse, strangers: Environment
+) -> MakeEnvironment:
+    """Makes a virtual environment that holds the given requirements and what they need, and no pip."""
 
     def make(*requirements: str) -> Environment:
-        folder = tmp_path_factory.mktemp("environment") / "venv"
-        done = subprocess.run([sys.executable, "-m", "venv", str(folder)], capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stdout + done.stderr
-        variables = {**environment_of(os.environ, folder / "bin"), **wheelhouse.pip_settings()}
-        made = Environment(folder, variables)
-        made.run("python", "-m", "pip", "install", "--quiet", *requirements, cwd=folder)
+        made = _environment(tmp_path_factory.mktemp("environment"), wheelhouse, "--without-pip")
+        python = str(made.binaries / "python")
+        strangers.run("python", "-m", "pip", "--python", python, "install", "-q", *requirements, cwd=made.folder)
         return made
 
     return make
 
 
-@pytest.fixture(scope="session")
-def strangers(make_environment: MakeEnvironment) -> Environment:
-    """The environment of somebody who writes plugins: the usual packages, pytest and a build backend."""
-    return make_environment(*USUAL, *Wheelhouse.TOOLS)
+def _environment(place: Path, wheelhouse: Wheelhouse, *options: str) -> Environment:
+    folder = place / "venv"
+    command = [sys.executable, "-m", "venv", *options, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return Environment(folder, {**environment_of(os.environ, folder / "bin"), **wheelhouse.pip_settings()})
 
 
 @pytest.fixture

@@ -104,8 +104,8 @@ class Environment:
 
     def names(self) -> set[str]:
         """The distributions that are installed in it."""
-        listed = self.run("python", "-m", "pip", "list", "--format=freeze", cwd=self.folder)
-        return {canonical(line.partition("==")[0]) for line in listed.splitlines() if "==" in line}
+        code = "import importlib.metadata as m; print(*(each.metadata['Name'] for each in m.distributions()))"
+        return {canonical(name) for name in self.run("python", "-c", code, cwd=self.folder).split()}
 
 
 def _asked(own: dict[str, Distribution], name: str) -> list[str]:

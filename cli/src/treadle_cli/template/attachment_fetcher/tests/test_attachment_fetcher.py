@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+
 from acme_attachment_fetcher.checks import contract_checks
 from acme_attachment_fetcher.fetcher import AcmeAttachmentFetcher
-
 from treadle import AttachmentRequest, ToolError
 from treadle.testing import FakeSandbox, check_plugin
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+
 from acme_provider.checks import contract_checks
 from acme_provider.provider import AcmeProvider, AcmeProviderSettings
-
 from treadle import BadRequestError, ModelRequest, UserMessage
 from treadle.testing import check_plugin
 

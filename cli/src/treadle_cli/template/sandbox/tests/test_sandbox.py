@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from acme_sandbox.checks import contract_checks
 from acme_sandbox.sandbox import AcmeSandbox, AcmeSandboxBlock
-
 from treadle import SandboxError
 from treadle.testing import check_plugin
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+
 from acme_tool.checks import contract_checks
 from acme_tool.tool import my_tool
-
 from treadle.testing import check_plugin
 
 CHECKS = contract_checks()

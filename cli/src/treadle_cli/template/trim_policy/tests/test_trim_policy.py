@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+
 from acme_trim_policy import plugin
 from acme_trim_policy.checks import contract_checks
-
 from treadle.testing import check_plugin, run_workflow
 
 CHECKS = contract_checks()

@@ -1,0 +1,1 @@
+"""The trim policy ``acme_keep_last`` for Treadle."""

@@ -1,0 +1,1 @@
+"""The weather of an almanac, for Treadle."""
