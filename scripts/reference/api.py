@@ -92,21 +92,28 @@ def described(thing: Any) -> str:
     if values:
         text += "\n```text\n" + "\n".join(values) + "\n```\n"
     for each in node.body:
-        if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) or not ast.get_docstring(each):
+        if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if not ast.get_docstring(each) and each.name != "__init__":
             continue
         if each.name.startswith("_") and each.name not in ("__init__", "__aenter__", "__aexit__"):
             continue
         marks = {ast.unparse(mark) for mark in each.decorator_list}
         note = " *Must be written.*" if "abstractmethod" in marks else ""
         shown = f"{each.name}{_returns(each)}" if "property" in marks else _signature(each)
-        text += f"\n`{shown}`{note}\n\n{_quoted(prose(ast.get_docstring(each) or ''))}\n"
+        text += f"\n`{shown}`{note}\n"
+        if docstring := ast.get_docstring(each):
+            text += f"\n{_quoted(prose(docstring))}\n"
     return text
 
 
 def _home(thing: Any) -> str:
     import treadle
 
-    return "treadle" if getattr(treadle, thing.__name__, None) is thing else thing.__module__
+    for module in (treadle, testing):
+        if thing.__name__ in module.__all__ and getattr(module, thing.__name__) is thing:
+            return module.__name__
+    return str(thing.__module__)
 
 
 def _source(thing: Any) -> ast.AST:

@@ -51,7 +51,8 @@ def test_a_new_package_can_be_published_used_and_removed(
 
     strangers.run("python", "-m", "pip", "uninstall", "--quiet", "--yes", package.name, cwd=strangers_home)
     said = strangers.run("treadle", "run", "workflow.yaml", "--no-config", cwd=examples, exit_code=2)
-    assert re.search(rf"workflow\.yaml:2:\d+: requires\.0: .*, and {package.name} is not installed; pip install", said), said
+    told = rf"workflow\.yaml:2:\d+: requires\.0: .*, and {package.name} is not installed; pip install"
+    assert re.search(told, said), said
     if (examples / "treadle.yaml").exists():
         said = strangers.run("treadle", "run", "workflow.yaml", cwd=examples, exit_code=2)
         assert f"treadle.yaml:2:12: roles.sandbox: no sandbox '{plugin}'" in said

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from treadle_cli.new import new
 from treadle_cli.options import debug_option, host_options, host_without
 from treadle_cli.output import Channel, out
 
@@ -179,3 +180,6 @@ def _checked_json(checked: CheckedPlugin) -> dict[str, Any]:
             for each in checked.suite
         ],
     }
+
+
+plugins.add_command(new)
