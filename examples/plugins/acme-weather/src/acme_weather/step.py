@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from treadle import Reference, Step, StepContext, StepOutcome, Template
+from treadle import Step, StepContext, StepOutcome, Template
 from treadle.nurseries import open_nursery
 
 __all__ = ["AcmeForecast"]
@@ -17,10 +17,6 @@ class AcmeForecast(Step):
 
     cities: tuple[Template, ...] = Field(min_length=1, description="the cities")
     almanac: str = Field(default="almanac.json", description="the file of temperatures by city")
-
-    def references(self) -> list[Reference]:
-        """The file, which must be there."""
-        return [Reference(role="file", name=self.almanac, field="almanac")]
 
     async def run(self, ctx: StepContext) -> StepOutcome:
         """Ask for all of them at once.
