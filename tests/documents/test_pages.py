@@ -24,6 +24,7 @@ PAGES = {
 ELSEWHERE = {
     "README.md": "tests/e2e/test_examples.py",
     "docs/errors.md": "tests/documents/test_errors_page.py",
+    "docs/plugins/testing.md": "tests/documents/test_testing_page.py",
     "docs/settings.md": "kernel/tests/settings/test_guide.py",
 }
 RUN = {name: blocks for name, blocks in PAGES.items() if blocks and name not in ELSEWHERE}
