@@ -90,10 +90,8 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     print(f"{folder.relative_to(ROOT)} written, and listed in pyproject.toml")
-    print(
-        "next: make generate (installs it, and lists it in the catalogue and the pages), then make test ARGS=plugins/"
-        + folder.name
-    )
+    print("next: make format generate, which installs it and lists it in the catalogue and the pages, then")
+    print(f"      make test ARGS=plugins/{folder.name}")
     return 0
 
 
