@@ -20,7 +20,7 @@ from treadle_agent.definition import AgentDefinition
 from treadle_agent.step import AgentStep
 
 if TYPE_CHECKING:
-    from treadle import Host, Session
+    from treadle import Host, RunEvent, Session
     from treadle_agent.turn import AgentReply
 
 __all__ = ["Agent", "AgentError", "AgentResult"]
@@ -130,12 +130,18 @@ class Agent:
         return cls(treadle.read_document(os.fspath(path), AgentDefinition), **options)
 
     async def invoke(
-        self, prompt: str, *, conversation: Any = None, state: Mapping[str, Any] | None = None
+        self,
+        prompt: str,
+        *,
+        conversation: Any = None,
+        state: Mapping[str, Any] | None = None,
+        on_event: Callable[[RunEvent], object] | None = None,
     ) -> AgentResult:
         """Take one turn. Works under trio and under asyncio.
 
         :param conversation: what an earlier turn gave; it is copied, not changed.
         :param state: what the system prompt's templates read.
+        :param on_event: called with what happens in the turn; text comes piece by piece where the agent may stream.
         :raises AgentError: the prompt is empty, the turn could not start, or it failed.
         """
         if not prompt.strip():
@@ -145,7 +151,7 @@ class Agent:
             if session is None:
                 session = await stack.enter_async_context(treadle.open())
             try:
-                return await self._turn(session, prompt, conversation, state or {})
+                return await self._turn(session, prompt, conversation, state or {}, on_event)
             except AgentError:
                 raise
             except TreadleError as error:
@@ -161,13 +167,20 @@ class Agent:
             raise AgentError("an agent with a gateway is for asynchronous programs; leave gateway= out")
         return trio.run(partial(self.invoke, prompt, conversation=conversation, state=state))
 
-    async def _turn(self, session: Session, prompt: str, conversation: Any, state: Mapping[str, Any]) -> AgentResult:
+    async def _turn(
+        self,
+        session: Session,
+        prompt: str,
+        conversation: Any,
+        state: Mapping[str, Any],
+        on_event: Callable[[RunEvent], object] | None,
+    ) -> AgentResult:
         host = session.host
         keeps = conversation is not None or bool(host.names("memory"))
         key = _free_key("conversation", state)
-        workflow, step = self._workflow(host, prompt, key if keeps else None, state)
+        workflow, step = self._workflow(host, prompt, key if keeps else None, state, stream=on_event is not None)
         given = {**state, key: copy.deepcopy(conversation)} if conversation is not None else dict(state)
-        result = await session.run(workflow, state=given, tools=self._tools)
+        result = await session.run(workflow, state=given, tools=self._tools, on_event=on_event)
         turn = result.step_results[_STEP]
         if not step._replies or not result.ok:
             error = AgentError(
@@ -187,10 +200,10 @@ class Agent:
         )
 
     def _workflow(
-        self, host: Host, prompt: str, conversation: str | None, state: Mapping[str, Any]
+        self, host: Host, prompt: str, conversation: str | None, state: Mapping[str, Any], *, stream: bool
     ) -> tuple[treadle.Workflow, _Invocation]:
         """A workflow of one step. The prompt is text and no template: it comes from the program's user."""
-        names = {name: each for name, each in (("provider", self._provider), ("model", self._model)) if each}
+        config = {name: each for name, each in (("provider", self._provider), ("model", self._model)) if each}
         key = _free_key("prompt", state)
         fields: dict[str, Any] = {"id": _STEP, "type": "agent", "agent": self.definition, "prompt": f"{{state.{key}}}"}
         if conversation is not None:
@@ -201,7 +214,7 @@ class Agent:
         checked = treadle.build_workflow(
             {
                 "name": self.definition.name,
-                "config": names,
+                "config": {**config, "stream": stream},
                 "state": {**state, key: prompt},
                 "steps": [
                     {**fields, "agent": self.definition.model_dump(mode="json", by_alias=True, exclude_unset=True)}

@@ -1,0 +1,248 @@
+"""``treadle agent``: look at an agent, ask it, talk with it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import treadle
+from treadle import ConfigurationError, Usage, Workflow
+
+if TYPE_CHECKING:
+    from treadle import Host
+    from treadle_agent.agent import Agent
+    from treadle_agent.definition import AgentDefinition
+
+__all__ = ["agent"]
+
+_CHATS = Path(".treadle", "chats")
+
+
+@click.group(short_help="Look at an agent, ask it, or talk with it.")
+def agent() -> None:
+    """Agents by their files, without a workflow around them."""
+
+
+def _options(function: Any) -> Any:
+    for option in reversed(
+        (
+            click.option("-p", "--provider", metavar="NAME", help="The provider; the deployment's without it."),
+            click.option("--model", metavar="NAME", help="The model, for a file that names none."),
+            click.option(
+                "-s",
+                "--state",
+                "assignments",
+                metavar="KEY=VALUE",
+                multiple=True,
+                help="What the system prompt's templates read. Repeatable.",
+            ),
+            click.option("--tools", metavar="FILE", multiple=True, help="Tools of one's own: a file, or module:name."),
+            click.option("--without", metavar="PLUGIN", multiple=True, help="Leave a plugin out. Repeatable."),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+@agent.command(short_help="Show an agent as it loads.")
+@click.argument("file", metavar="FILE")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--tools", metavar="FILE", multiple=True, help="Tools of one's own: a file, or module:name.")
+@click.option("--without", metavar="PLUGIN", multiple=True, help="Leave a plugin out. Repeatable.")
+def inspect(file: str, as_json: bool, tools: Sequence[str], without: Sequence[str]) -> None:
+    """Show the agent in FILE: model and prices, prompt, tools, the agents it uses, the shape of its reply.
+
+    Nothing runs. Mistakes are told as `treadle validate` does it, in the files of agents below too.
+    """
+    from treadle_agent.inspecting import describe, lines_of
+
+    host = _host(without, tools)
+    workflow = _checked(file, host)
+    for warning in workflow.warnings:
+        click.echo(str(warning), err=True)
+    described = describe(_definition(workflow, file), partial(_definition, workflow), host, partial(_prices, host))
+    if as_json:
+        click.echo(json.dumps(described, ensure_ascii=False, indent=2))
+    else:
+        click.echo("\n".join(lines_of(described)))
+
+
+@agent.command(short_help="Take one turn of an agent.")
+@click.argument("file", metavar="FILE")
+@click.option("-m", "--message", required=True, metavar="TEXT", help="What to say; - reads stdin.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: reply, cost, tokens, model calls.")
+@_options
+def run(
+    file: str,
+    message: str,
+    as_json: bool,
+    provider: str | None,
+    model: str | None,
+    assignments: Sequence[str],
+    tools: Sequence[str],
+    without: Sequence[str],
+) -> None:
+    """Say TEXT to the agent in FILE and print its reply, as it is written where its rules let it be seen."""
+    import trio
+
+    from treadle_agent.chatting import TurnView, shown
+
+    host = _host(without, tools)
+    text = sys.stdin.read() if message == "-" else message
+    view = TurnView(partial(click.echo, nl=False))
+
+    async def take() -> Any:
+        async with treadle.open(host=host) as session:
+            made = _agent(file, host, session, provider=provider, model=model)
+            return await made.invoke(text, state=_state(assignments), on_event=None if as_json else view)
+
+    result = trio.run(take)
+    for warning in result.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if as_json:
+        from treadle.contracts.results import json_value
+
+        data = {
+            "reply": json_value(result.reply),
+            "cost_usd": result.cost_usd,
+            "total_tokens": result.usage.total_tokens,
+            "iterations": result.iterations,
+            "conversation": json_value(result.conversation),
+        }
+        click.echo(json.dumps(data, ensure_ascii=False, indent=2))
+    elif view.has_text:
+        view.end_line()
+    else:
+        click.echo(shown(result.reply))
+
+
+@agent.command(short_help="Talk with an agent.")
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--name", metavar="NAME", help=f"Keep the chat below {_CHATS} under this name, and take it up from there."
+)
+@_options
+def chat(
+    file: str,
+    name: str | None,
+    provider: str | None,
+    model: str | None,
+    assignments: Sequence[str],
+    tools: Sequence[str],
+    without: Sequence[str],
+) -> None:
+    """Talk with the agent in FILE. Ctrl-C stops the turn that is under way; /quit or Ctrl-D ends the chat.
+
+    Calls of the tools that the agent lists under `approve` are asked about.
+    """
+    import trio
+
+    from treadle_agent.chatting import Chat, Saved
+
+    host = _host(without, tools)
+    if not host.names("memory"):
+        raise ConfigurationError(
+            "a chat needs something that keeps conversations", hint="pip install treadle-conversation"
+        )
+    saved = Saved(_CHATS, name) if name is not None else None
+
+    async def hold() -> None:
+        async with treadle.open(host=host) as session:
+            made = _agent(file, host, session, provider=provider, model=model, approve=_ask)
+            await Chat(made, _Console(), saved, _state(assignments)).hold()
+
+    trio.run(hold)
+
+
+class _Console:
+    """Stdin and stdout."""
+
+    def __init__(self) -> None:
+        if sys.stdin.isatty():
+            try:
+                import readline  # noqa: F401  # line editing and history for input()
+            except ImportError:
+                return
+
+    def read(self, prompt: str) -> str:
+        return input(prompt if sys.stdin.isatty() else "")
+
+    def write(self, text: str) -> None:
+        click.echo(text, nl=False)
+
+
+def _ask(tool: str, arguments: Mapping[str, Any]) -> bool:
+    if not sys.stdin.isatty():
+        return False
+    click.echo(f"\n  {tool} {json.dumps(arguments, ensure_ascii=False)}")
+    return input("  allow this call? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _host(without: Sequence[str], tools: Sequence[str]) -> Host:
+    """Everything installed, as the settings file says that the main program was told of, or else the nearest."""
+    named: str | None = click.get_current_context().meta.get("treadle.config")
+    host = treadle.Host.discover(without=without) if named == "" else treadle.deployed_host(named, without=without)
+    return host.with_tools(tools) if tools else host
+
+
+def _checked(file: str, host: Host) -> Workflow:
+    """The agent within a workflow of one step, so that it is checked as a workflow's would be."""
+    step = {"id": "agent", "type": "agent", "agent": file, "prompt": "-"}
+    return treadle.build_workflow({"name": "agent", "steps": [step]}, host=host)
+
+
+def _definition(workflow: Workflow, file: str) -> AgentDefinition:
+    from treadle_agent.definition import AgentDefinition
+
+    found = workflow.documents[file, AgentDefinition]
+    assert isinstance(found, AgentDefinition)
+    return found
+
+
+def _agent(file: str, host: Host, session: Any, **options: Any) -> Agent:
+    from treadle_agent.agent import Agent
+
+    workflow = _checked(file, host)
+    for warning in workflow.warnings:
+        click.echo(str(warning), err=True)
+    definition = _definition(workflow, file)
+    if definition.model is None and options.get("model") is None:
+        name = options.get("provider") or host.default_provider()
+        options["model"] = getattr(host.get("provider", name).offer, "default_model", None)
+    return Agent(definition, gateway=session, **options)
+
+
+def _state(assignments: Sequence[str]) -> dict[str, Any]:
+    state: dict[str, Any] = {}
+    for each in assignments:
+        key, equals, value = each.partition("=")
+        if not equals or not key:
+            raise ConfigurationError(f"-s {each}: must be KEY=VALUE")
+        try:
+            state[key] = json.loads(value)
+        except ValueError:
+            state[key] = value
+    return state
+
+
+def _prices(host: Host, model: str) -> Mapping[str, Any] | None:
+    """What a million tokens cost, read and written; by the default provider's prices."""
+    import trio
+
+    async def ask() -> Mapping[str, Any] | None:
+        async with treadle.open(host=host) as session:
+            provider = session.built_provider(host.default_provider(), {})
+            none = Usage(input_tokens=0, output_tokens=0, cache_read_tokens=0, cache_write_tokens=0, reasoning_tokens=0)
+            from dataclasses import replace
+
+            read = await session.price(provider, model, replace(none, input_tokens=1_000_000))
+            written = await session.price(provider, model, replace(none, output_tokens=1_000_000))
+        return None if read is None or written is None else {"input": read, "output": written}
+
+    return trio.run(ask)
