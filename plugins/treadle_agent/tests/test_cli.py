@@ -1,0 +1,158 @@
+"""``treadle agent``, as it is typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from treadle_agent.agent import AgentError, AgentResult
+from treadle_agent.chatting import Chat, Saved
+
+from e2e.command import treadle
+
+DESK = """\
+name: desk
+description: Answers billing questions.
+system_prompt: You serve {firm}.
+model: gpt-4o-mini
+tools:
+  - file_read
+  - {name: ask_refunds, agent: refunds.yaml}
+constraints: {max_cost_usd: 0.05}
+"""
+REFUNDS = """\
+name: refunds
+description: Knows who gets money back.
+output_schema:
+  type: json_schema
+  schema: {type: object, properties: {eligible: {type: boolean}}, required: [eligible]}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "desk.yaml").write_text(DESK, encoding="utf-8")
+    (tmp_path / "refunds.yaml").write_text(REFUNDS, encoding="utf-8")
+    return tmp_path
+
+
+async def test_inspect_shows_the_agent_as_it_loads_and_those_below_it(folder: Path) -> None:
+    done = await treadle("agent", "inspect", "desk.yaml", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("desk: Answers billing questions.\n  model: gpt-4o-mini ($")
+    for line in (
+        "  system prompt:\n    You serve {firm}.\n",
+        "  tool file_read: Read a text file",
+        "  tool ask_refunds: the agent (refunds.yaml)\n    refunds: Knows who gets money back.\n",
+        "  at most 5 model calls a turn, then error\n",
+        "  max_cost_usd: 0.05\n",
+    ):
+        assert line in done.stdout
+
+
+async def test_inspect_in_json_has_parameters_prices_and_the_resolved_schema(folder: Path) -> None:
+    done = await treadle("agent", "inspect", "desk.yaml", "--json", cwd=folder)
+    data = json.loads(done.stdout)
+    assert data["prices_usd_per_million"].keys() == {"input", "output"}
+    assert data["tools"][0]["parameters"]["required"] == ["path"]
+    (refunds,) = data["agents"]
+    assert (refunds["tool"], refunds["file"], refunds["model"]) == ("ask_refunds", "refunds.yaml", None)
+    assert refunds["output_schema"]["properties"] == {"eligible": {"type": "boolean"}}
+
+
+async def test_mistakes_are_told_where_they_stand_in_whichever_file(folder: Path) -> None:
+    (folder / "refunds.yaml").write_text("name: refunds\nmodle: x\n", encoding="utf-8")
+    done = await treadle("agent", "inspect", "desk.yaml", cwd=folder)
+    assert done.returncode == 2
+    assert "refunds.yaml:2:1: modle: unknown field; did you mean 'model'?" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+async def test_run_prints_the_reply(folder: Path) -> None:
+    done = await treadle("agent", "run", "desk.yaml", "-m", "hi", "-p", "mock", "-s", "firm=ACME", cwd=folder)
+    assert (done.returncode, done.stdout) == (0, "Mock response\n"), done.stderr
+
+
+async def test_run_in_json_has_the_typed_reply_and_what_it_cost(folder: Path) -> None:
+    done = await treadle("agent", "run", "refunds.yaml", "-m", "hi", "-p", "mock", "--json", cwd=folder)
+    data = json.loads(done.stdout)
+    assert data["reply"].keys() == {"eligible"}
+    assert (data["cost_usd"], data["iterations"]) == (0.0, 1)
+
+
+async def test_a_turn_that_fails_is_an_error_on_stderr(folder: Path) -> None:
+    done = await treadle("agent", "run", "desk.yaml", "-m", "  ", "-p", "mock", cwd=folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: agent 'desk': the prompt is empty\n"
+
+
+# --- a chat -------------------------------------------------------------------------------------------
+
+
+class Paper:
+    """A terminal of lines."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = list(lines)
+        self.text = ""
+
+    def read(self, prompt: str) -> str:
+        if not self.lines:
+            raise EOFError
+        return self.lines.pop(0)
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+
+class Parrot:
+    """An agent that says what it is told, and keeps the conversation."""
+
+    def __init__(self) -> None:
+        self.definition = type("Definition", (), {"name": "parrot"})
+        self.stopped = 0
+
+    async def invoke(self, prompt: str, *, conversation: Any, **more: Any) -> AgentResult:
+        if prompt == "fail":
+            raise AgentError("it went wrong")
+        if prompt == "slow":
+            import os
+            import signal
+
+            os.kill(os.getpid(), signal.SIGINT)
+            try:
+                await trio.sleep_forever()
+            finally:
+                self.stopped += 1
+        turns = [*(conversation or {}).get("messages", ()), {"role": "user", "content": prompt}]
+        usage = __import__("treadle").Usage()
+        return AgentResult(
+            reply=prompt.upper(), conversation={"messages": turns}, cost_usd=0.0, iterations=1, usage=usage
+        )
+
+
+async def test_turns_are_answered_kept_and_taken_up_again(tmp_path: Path) -> None:
+    saved = Saved(tmp_path, "mine")
+    paper = Paper("hello", "", "fail", "more", "/quit", "never read")
+    await Chat(Parrot(), paper, saved, {}).hold()  # type: ignore[arg-type]
+    assert paper.text.splitlines()[1:] == ["HELLO", "it went wrong", "MORE"]
+    again = Paper()
+    await Chat(Parrot(), again, Saved(tmp_path, "mine"), {}).hold()  # type: ignore[arg-type]
+    assert again.text.startswith("parrot, taken up after 2 messages.")
+
+
+async def test_ctrl_c_stops_the_turn_and_not_the_chat() -> None:
+    paper, parrot = Paper("slow", "still here"), Parrot()
+    await Chat(parrot, paper, None, {}).hold()  # type: ignore[arg-type]
+    assert parrot.stopped == 1
+    assert paper.text.splitlines()[1:] == ["(stopped; the turn is not kept)", "STILL HERE", ""]
+
+
+@pytest.mark.parametrize("name", ["", "../x", ".hidden", "a/b"])
+def test_a_name_that_leads_elsewhere_is_no_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(Exception, match="cannot be the name of a chat"):
+        Saved(tmp_path, name)
