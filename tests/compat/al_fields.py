@@ -200,13 +200,14 @@ ROWS: tuple[Row, ...] = (
         "treadle-journal-sqlite",
     ),
     *_later("callback-server", "--checkpoint-dir --host --port --lite --token", "treadle-approval"),
-    *_later("agent inspect", "--json", "treadle-agent"),
+    *_rows("agent inspect", "--json", "same", "test_agent_inspect_prints_what_the_agent_is"),
 )
 
 WAITING = {"agent": {"conversation"}, "llm_call": {"conversation", "speaker"}, "sandbox": {"enabled"}}
 """Fields that come later and are known already, to say what is missing."""
 
 ADDED = {
+    "top": {"requires"},
     "config": {"strict_templates"},
     "retry": {"max_wait"},
     "usage": {"cache_read_tokens", "cache_write_tokens"},

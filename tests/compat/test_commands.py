@@ -118,3 +118,13 @@ async def test_http_request_gives_status_headers_and_body(tmp_path: Path) -> Non
     lower = {name.lower(): value for name, value in order["headers"].items()}
     assert lower["x-kind"] == "a"
     assert "set-cookie" not in lower
+
+
+async def test_agent_inspect_prints_what_the_agent_is(tmp_path: Path) -> None:
+    text = "name: desk\nmodel: gpt-4o-mini\nsystem_prompt: Be brief.\ntools: [file_read]\n"
+    (tmp_path / "desk.yaml").write_text(text, encoding="utf-8")
+    done = await treadle("agent", "inspect", "desk.yaml", "--json", cwd=tmp_path)
+    agent = json.loads(done.stdout)
+    assert (agent["name"], agent["model"], agent["system_prompt"]) == ("desk", "gpt-4o-mini", "Be brief.")
+    assert agent["prices_usd_per_million"].keys() == {"input", "output"}
+    assert agent["tools"][0]["parameters"]["required"] == ["path"]
