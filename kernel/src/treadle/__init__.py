@@ -35,7 +35,7 @@ _HOMES = {
     "treadle.contracts.settings": "Settings",
     "treadle.contracts.sources": "AttachmentFetcher AttachmentRequest PriceSource",
     "treadle.contracts.step": "DoneCall Reference Step StepContext StepDetails StepOutcome",
-    "treadle.contracts.tool": "Tool ToolContext",
+    "treadle.contracts.tool": "Right Tool ToolContext",
     "treadle.errors": """
         AuthenticationError BadRequestError ConfigurationError ContextLengthError CredentialError
         DocumentError ExpressionError InsufficientCreditsError ModelNotFoundError NotInstalledError

@@ -159,6 +159,7 @@ from treadle.contracts.step import (
 from treadle.contracts.step import (
     StepOutcome as StepOutcome,
 )
+from treadle.contracts.tool import Right as Right
 from treadle.contracts.tool import Tool as Tool
 from treadle.contracts.tool import ToolContext as ToolContext
 from treadle.errors import (

@@ -31,7 +31,16 @@ from treadle._suggest import did_you_mean
 from treadle.contracts.tool import Effect, Tool, ToolContext
 from treadle.errors import NotInstalledError, ToolError
 
-__all__ = ["BaseTool", "FunctionTool", "ToolRegistry", "as_tool", "parse_arguments", "schema_of", "tool"]
+__all__ = [
+    "BaseTool",
+    "FunctionTool",
+    "ToolRegistry",
+    "as_tool",
+    "parse_arguments",
+    "schema_of",
+    "tool",
+    "wrong_arguments",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,6 +61,18 @@ def parse_arguments(tool_name: str, model: type[ModelT], arguments: Mapping[str,
 
     :raises ToolError: permanent, naming the tool and everything that is wrong with the arguments.
     """
+    parsed, problems = _parsed(model, arguments)
+    if parsed is None:
+        raise ToolError(f"{tool_name}: {'; '.join(dict.fromkeys(text for _, text in problems))}", transient=False)
+    return parsed
+
+
+def wrong_arguments(model: type[BaseModel], arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What :func:`parse_arguments` would say against the arguments, with the name of each."""
+    return _parsed(model, arguments)[1]
+
+
+def _parsed(model: type[ModelT], arguments: Mapping[str, Any]) -> tuple[ModelT | None, list[tuple[str, str]]]:
     fields = {field.alias or name: field for name, field in model.model_fields.items()}
     given = {
         name: value
@@ -59,13 +80,12 @@ def parse_arguments(tool_name: str, model: type[ModelT], arguments: Mapping[str,
         if value is not None or name not in fields or fields[name].is_required() or _takes_null(fields[name].annotation)
     }
     try:
-        return model.model_validate(given)
+        return model.model_validate(given), []
     except ValidationError as error:
-        details = error.errors(include_url=False, include_input=False)
-        problems = dict.fromkeys(
-            _problem(list(fields), detail["loc"], detail["type"], detail["msg"]) for detail in details
-        )
-        raise ToolError(f"{tool_name}: {'; '.join(problems)}", transient=False) from error
+        return None, [
+            (str(each["loc"][0]) if each["loc"] else "", _problem(list(fields), each["loc"], each["type"], each["msg"]))
+            for each in error.errors(include_url=False, include_input=False)
+        ]
 
 
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
@@ -148,6 +168,10 @@ class FunctionTool(Tool, Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself: nothing is checked, nothing goes to another thread."""
         return self.function(*args, **kwargs)
+
+    def wrong_arguments(self, arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """What a call would refuse in the arguments."""
+        return wrong_arguments(self._model, arguments)
 
     async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
         """Check the arguments and call the function.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, field_validator
@@ -91,6 +92,9 @@ def sandbox_block(host: Host, kind: type[Sandbox], block: Mapping[str, Any]) -> 
     :raises ValidationError: the block is not valid.
     :raises SandboxError: the two cannot be combined.
     """
-    child = kind.block_model.model_validate(block)
+    from treadle._settings.providers import secret_variables
+
+    context = {"secret_variables": partial(secret_variables, host)}
+    child = kind.block_model.model_validate(block, context=context)
     parent = host.settings.sandbox
-    return child if parent is None else kind.combine(kind.block_model.model_validate(parent), child)
+    return child if parent is None else kind.combine(kind.block_model.model_validate(parent, context=context), child)

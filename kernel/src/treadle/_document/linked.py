@@ -13,6 +13,7 @@ from treadle._document.problems import Path, Reporter, dotted_path, shown
 from treadle._document.reading import decode, read, unreadable
 from treadle.contracts.documents import DocumentCheck, LoadedDocument
 from treadle.contracts.step import Reference
+from treadle.contracts.tool import Tool
 from treadle.errors import DocumentError, Severity, TreadleError
 
 if TYPE_CHECKING:
@@ -122,6 +123,15 @@ class StepCheck(DocumentCheck):
             check_reference(reference, (*self._place, *path), self._needed_by, self._linked.host, self._linked.report)
         else:
             check_reference(reference, path, self._needed_by, self._linked.host, self._linked.report_of(of))
+
+    def tool(self, name: str) -> Tool | None:
+        """A registered tool."""
+        try:
+            loaded = self._linked.host.load("tool", name)
+            made: Tool = loaded if isinstance(loaded, Tool) else loaded()
+        except Exception:  # what is wrong with it is told where it is referred to, or where the step calls it
+            return None
+        return made
 
     def note(
         self,

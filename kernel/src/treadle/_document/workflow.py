@@ -67,6 +67,17 @@ class Workflow:
         for key, meant in unread_keys(self.steps, self.state, state_keys):
             yield f"no step reads state key '{key}'" + (f"; did you mean '{meant}'?" if meant else "")
 
+    def sandbox_block(self) -> BaseModel | None:
+        """What the sandbox holds a run to: the workflow's block within the deployment's. None where none is installed.
+
+        :raises NotInstalledError: several are, and none was chosen.
+        """
+        from treadle._document.envelope import sandbox_block
+
+        if not self.host.registry.names("sandbox"):
+            return None
+        return sandbox_block(self.host, self.host.sole("sandbox", "the run").load(), self.config.sandbox or {})
+
     def with_config(self, **overrides: Any) -> Workflow:
         """The same workflow under another config; None leaves a value as it is.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from treadle._dataclasses import dataclass
 from treadle.contracts.offers import ProviderOffer
 from treadle.contracts.provider import FromEnv, Provider, ProviderSettings
+from treadle.contracts.secrets import SecretRef
 from treadle.errors import ConfigurationError, PluginError, TreadleError
 from treadle.messages import ModelRequest
 
@@ -25,6 +26,7 @@ __all__ = [
     "default_model",
     "provider_values",
     "refused",
+    "secret_variables",
     "with_model",
 ]
 
@@ -97,6 +99,32 @@ def build_provider(host: Host, name: str, overrides: Mapping[str, Any] | None = 
     except Exception as error:
         cause = f"{type(error).__name__}: {error}"
         raise PluginError(f"provider '{name}' could not be built: {cause}") from error
+
+
+def secret_variables(host: Host) -> frozenset[str]:
+    """Environment variables that hold keys here: those that providers read unless told otherwise, and those that the
+    settings refer to. Imports the providers' settings, and leaves out those of a broken one.
+    """
+    references = [each for entry in host.settings.providers.values() for each in _texts(entry.settings)]
+    for registered in host.registry.all("provider").values():
+        try:
+            model: type[ProviderSettings] = registered.load().settings_model
+        except PluginError:
+            continue
+        defaults = (field.default for field in model.model_fields.values())
+        references += [each.reference for each in defaults if isinstance(each, SecretRef)]
+    return frozenset(each.removeprefix("env:").strip() for each in references if each.startswith("env:"))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for below in value.values():
+            yield from _texts(below)
+    elif isinstance(value, list | tuple):
+        for below in value:
+            yield from _texts(below)
 
 
 def default_model(host: Host, provider: Provider) -> str | None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from treadle.contracts.step import Reference
+    from treadle.contracts.tool import Right, Tool
 
 __all__ = ["DocumentCheck", "LoadedDocument"]
 
@@ -45,6 +46,14 @@ class DocumentCheck(ABC):
     @abstractmethod
     def refer(self, reference: Reference, *, of: LoadedDocument[BaseModel] | None = None) -> None:
         """Look up what is referred to, as if the step itself did; its ``field`` is in ``of``."""
+
+    def tool(self, name: str) -> Tool | None:
+        """A registered tool, None where it cannot be had; :meth:`refer` says why."""
+        return None
+
+    def ask(self, right: Right) -> None:
+        """Tell those who want to know it that the step will ask for something. Nothing is looked up or granted."""
+        return
 
     @abstractmethod
     def note(

@@ -73,6 +73,8 @@ class Sandbox(ABC):
     """
 
     block_model: ClassVar[type[BaseModel]]
+    """The shape of the block. Validated with a context: ``secret_variables``, a callable that gives the names of the
+    environment variables that hold the deployment's keys, and that may import providers to do so."""
 
     def __init__(self, block: BaseModel, base: Path) -> None:
         """``block`` is an instance of ``block_model``; relative paths start from ``base``."""

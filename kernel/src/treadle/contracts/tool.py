@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -13,10 +13,23 @@ from treadle.messages import ToolSpec
 if TYPE_CHECKING:
     from treadle.contracts.sandbox import Sandbox
 
-__all__ = ["Effect", "Tool", "ToolContext"]
+__all__ = ["Effect", "Right", "RightKind", "Tool", "ToolContext"]
 
 Effect = Literal["pure", "idempotent", "once"]
 """What running a tool twice does: nothing at all, nothing more than once, or harm."""
+
+RightKind = Literal["tool", "model", "command", "read", "write", "host"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Right:
+    """Something that a workflow asks for. It grants nothing: it is for people who look before they run.
+
+    :param name: the tool, model, program, path or host; a template as it is written; ``*`` where it may be any.
+    """
+
+    kind: RightKind
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +88,20 @@ class Tool(ABC):
     def effect_of(self, arguments: Mapping[str, Any]) -> Effect | None:
         """The effect of this one call, where it depends on the arguments."""
         return self.effect
+
+    def rights(self, arguments: Mapping[str, Any] | None) -> Iterable[Right]:
+        """What a call with these arguments would reach: programs, files and hosts.
+
+        :param arguments: as a document has them, with templates as texts; None where a model will choose them.
+        """
+        return ()
+
+    def wrong_arguments(self, arguments: Mapping[str, Any]) -> Iterable[tuple[str, str]] | None:
+        """What :meth:`call` would refuse in the arguments: the name of each, and what is wrong with it.
+
+        None where only the schema is known, which a call may or may not hold its arguments to.
+        """
+        return None
 
     @property
     def spec(self) -> ToolSpec:
