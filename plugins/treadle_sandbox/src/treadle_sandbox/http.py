@@ -1,57 +1,65 @@
-"""HTTP for tools, over the shared client."""
+"""HTTP under a block's rules: every hop is checked, and what is dialled is what was checked."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import httpx2
 import trio
 
 from treadle import HttpReply, HttpRequest, ToolError
-from treadle_http import to_provider_error
+from treadle_http import Proxies, open_client, open_pinned_client, to_provider_error
+from treadle_sandbox.network import NetworkRules
 
-__all__ = ["PolicyHttpClient", "check_address"]
-
-_SCHEMES = ("http", "https")
+__all__ = ["PolicyHttpClient", "open_policy_client"]
 
 _PIECE = 16 * 1024
 """Compressed bytes that are unpacked at a time; a piece becomes at most about a thousand times as much."""
 
 
-def check_address(url: str) -> httpx2.URL:
-    """The URL, which must be a whole one with the scheme http or https.
+@asynccontextmanager
+async def open_policy_client(rules: NetworkRules, max_body_bytes: int | None) -> AsyncIterator[PolicyHttpClient]:
+    """A client for requests under these rules; proxies of the environment are used.
 
-    :raises ToolError: it is not.
+    :param max_body_bytes: most bytes of a reply whose request sets no limit of its own.
     """
-    try:
-        parsed = httpx2.URL(url)
-    except (httpx2.InvalidURL, ValueError) as error:
-        raise ToolError(f"not a URL: {error}", transient=False) from error
-    if parsed.scheme not in _SCHEMES:
-        got = f"'{parsed.scheme}'" if parsed.scheme else "none"
-        raise ToolError(f"a URL must begin with http:// or https://; its scheme is {got}", transient=False)
-    if not parsed.host:
-        raise ToolError("the URL names no host", transient=False)
-    if parsed.port is not None and not 0 < parsed.port < 65536:
-        raise ToolError(f"the URL's port {parsed.port} is not between 1 and 65535", transient=False)
-    return parsed
+    if rules.open:
+        async with open_client() as client:
+            yield PolicyHttpClient(client, rules, None, max_body_bytes)
+        return
+    proxies = Proxies.from_environment()
+    async with open_pinned_client(rules.check_address, resolve=rules.resolve, trust_env=True) as client:
+        yield PolicyHttpClient(client, rules, proxies, max_body_bytes)
 
 
 class PolicyHttpClient:
-    """Sends requests with the access of this process."""
+    """Sends requests, and follows redirects, where the rules allow it.
 
-    def __init__(self, client: httpx2.AsyncClient) -> None:
+    :param client: dials only addresses that the rules allow.
+    :param proxies: which URLs go through a proxy, where the address is looked up once more and cannot be pinned.
+    """
+
+    def __init__(
+        self, client: httpx2.AsyncClient, rules: NetworkRules, proxies: Proxies | None, max_body_bytes: int | None
+    ) -> None:
         self._client = client
+        self._rules = rules
+        self._proxies = proxies
+        self._max_body_bytes = max_body_bytes
 
     async def send(self, request: HttpRequest) -> HttpReply:
         """Send one request and read the reply whole, decompressed.
 
-        A redirect is followed up to ``max_redirects`` times; with 0 of them it is the reply.
+        A redirect is followed up to ``max_redirects`` times, checked like a request of its own; with 0 of them it is
+        the reply.
 
+        :raises SandboxError: the rules refuse the URL, an address of its host or one of the redirects.
         :raises ToolError: the URL or a header is wrong, the network failed, the body is larger than ``max_bytes``
             or there were too many redirects.
         """
-        url = check_address(request.url)
+        url = self._rules.parsed(request.url)
         try:
             outgoing = self._client.build_request(
                 request.method,
@@ -66,6 +74,7 @@ class PolicyHttpClient:
         while True:
             place = _place(outgoing)
             try:
+                await self._check(outgoing.url)
                 reply, onward = await self._exchange(outgoing, request)
             except (httpx2.HTTPError, httpx2.StreamError, OSError) as error:
                 # One table says what the client's errors mean, for models and for tools; it shows no secret.
@@ -76,20 +85,28 @@ class PolicyHttpClient:
             redirects += 1
             if redirects > request.max_redirects:
                 raise ToolError(f"{place}: more than {request.max_redirects} redirects", transient=False)
-            check_address(str(onward.url))
+            self._rules.parsed(str(onward.url))
             outgoing = onward
+
+    async def _check(self, url: httpx2.URL) -> None:
+        self._rules.check_url(url)
+        if self._proxies is not None and self._proxies.of(url) is not None:
+            await self._rules.check_host(url)
 
     async def _exchange(
         self, outgoing: httpx2.Request, request: HttpRequest
     ) -> tuple[HttpReply, httpx2.Request | None]:
         response = await self._client.send(outgoing, stream=True, follow_redirects=False)
+        own = request.max_bytes is not None
+        limit = request.max_bytes if own else self._max_body_bytes
         try:
-            body = await _body(response, request.max_bytes)
+            body = await _body(response, limit)
         finally:
             await response.aclose()
         if body is None:
-            limit = f"the limit of {request.max_bytes} bytes"
-            raise ToolError(f"{_place(outgoing)}: the body is larger than {limit}", transient=False)
+            name = f"the limit of {limit} bytes" if own else f"sandbox.max_body_bytes ({limit})"
+            hint = None if own else "set config.sandbox.max_body_bytes higher, or to none"
+            raise ToolError(f"{_place(outgoing)}: the body is larger than {name}", hint=hint, transient=False)
         reply = HttpReply(
             status_code=response.status_code,
             headers={name.lower(): value for name, value in response.headers.items()},
