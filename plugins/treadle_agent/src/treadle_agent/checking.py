@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from treadle import DocumentCheck, LoadedDocument, Reference
+from treadle import DocumentCheck, LoadedDocument, Reference, Right
 from treadle_agent.definition import AgentDefinition
 
 __all__ = ["check_agent"]
@@ -40,6 +40,8 @@ def check_agent(check: DocumentCheck, agent: str | AgentDefinition, *, field: st
     enter(agent, field, None, ())
     while pending:
         definition, prefix, of, way = pending.pop()
+        if definition.model:
+            check.ask(Right(kind="model", name=definition.model))
         for index, tool in definition.registered_tools:
             is_name = isinstance(definition.tools[index], str)
             place = f"{prefix}tools.{index}" if is_name else f"{prefix}tools.{index}.name"

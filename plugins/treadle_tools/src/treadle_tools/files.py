@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from treadle import Sandbox, Tool, ToolContext, ToolError
+from treadle import Right, Sandbox, ToolContext, ToolError
 from treadle.tools import parse_arguments, schema_of
-from treadle_tools.arguments import ToolArguments
+from treadle_tools.arguments import CheckedTool, ToolArguments, refusals_of, text_of
 
 __all__ = ["FileReadTool", "FileWriteTool"]
 
@@ -38,13 +38,18 @@ class _WriteArguments(ToolArguments):
     encoding: _Encoding = Field(default="utf-8", description="The encoding to write in.")
 
 
-class FileReadTool(Tool):
+class FileReadTool(CheckedTool):
     """Gives a whole file as text, line ends as they are."""
 
     name = "file_read"
     description = "Read a text file and return all of it. A binary or missing file is an error."
+    model = _ReadArguments
     parameters: ClassVar[Mapping[str, Any]] = schema_of(_ReadArguments)
     effect = "pure"
+
+    def rights(self, arguments: Mapping[str, Any] | None) -> Iterable[Right]:
+        """The file."""
+        return (Right(kind="read", name=text_of(arguments, "path")),)
 
     async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
         """Read it.
@@ -54,7 +59,8 @@ class FileReadTool(Tool):
         given = parse_arguments(self.name, _ReadArguments, arguments)
         sandbox = context.require_sandbox(self.name)
         try:
-            data = await sandbox.read(given.path)
+            with refusals_of(self.name):
+                data = await sandbox.read(given.path)
         except OSError as error:
             raise _file_error(self.name, "read", given.path, sandbox, error, write=False) from error
         try:
@@ -65,7 +71,7 @@ class FileReadTool(Tool):
             ) from error
 
 
-class FileWriteTool(Tool):
+class FileWriteTool(CheckedTool):
     """Makes or replaces a file and the directories above it; gives ``{written, path}``.
 
     ``written`` counts bytes in the encoding, ``path`` is absolute, with symbolic links followed.
@@ -76,8 +82,13 @@ class FileWriteTool(Tool):
         "Write a text file, replacing one that is there and making missing directories. "
         "Returns {written, path}, written in bytes."
     )
+    model = _WriteArguments
     parameters: ClassVar[Mapping[str, Any]] = schema_of(_WriteArguments)
     effect = "idempotent"
+
+    def rights(self, arguments: Mapping[str, Any] | None) -> Iterable[Right]:
+        """The file."""
+        return (Right(kind="write", name=text_of(arguments, "path")),)
 
     async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         """Write it.
@@ -94,7 +105,8 @@ class FileWriteTool(Tool):
                 transient=False,
             ) from error
         try:
-            path = await sandbox.write(given.path, data)
+            with refusals_of(self.name):
+                path = await sandbox.write(given.path, data)
         except OSError as error:
             raise _file_error(self.name, "written", given.path, sandbox, error, write=True) from error
         return {"written": len(data), "path": str(path)}

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from treadle import HttpReply, HttpRequest, Tool, ToolContext, ToolError
+from treadle import HttpReply, HttpRequest, Right, ToolContext, ToolError
 from treadle.contracts.tool import Effect
 from treadle.tools import parse_arguments, schema_of
-from treadle_tools.arguments import ToolArguments
+from treadle_tools.arguments import CheckedTool, ToolArguments, refusals_of, text_of
 
 __all__ = ["HttpRequestTool"]
 
@@ -57,7 +58,7 @@ class _Arguments(ToolArguments):
     )
 
 
-class HttpRequestTool(Tool):
+class HttpRequestTool(CheckedTool):
     """Sends one request and gives the reply, whatever its status.
 
     The result is ``{status_code, headers, body}``, the body as text: in the charset that the reply names, else
@@ -70,8 +71,16 @@ class HttpRequestTool(Tool):
         "Send an HTTP request. Returns {status_code, headers, body}, the body as text. Any status is a result, not an "
         "error. Redirects are not followed."
     )
+    model = _Arguments
     parameters: ClassVar[Mapping[str, Any]] = schema_of(_Arguments)
     effect = "once"
+
+    def rights(self, arguments: Mapping[str, Any] | None) -> Iterable[Right]:
+        """The host, without user name and port."""
+        url = text_of(arguments, "url")
+        _, whole, rest = url.partition("://")
+        host = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2] if whole else url
+        return (Right(kind="host", name=re.sub(r":\d+$", "", host)),)
 
     def effect_of(self, arguments: Mapping[str, Any]) -> Effect | None:
         """GET does nothing, PUT and DELETE nothing more than once; POST may."""
@@ -94,8 +103,10 @@ class HttpRequestTool(Tool):
         request = HttpRequest(
             method=given.method, url=given.url, headers=headers, content=content, timeout=given.timeout
         )
-        async with context.require_sandbox(self.name).http("tool") as client:
-            reply = await client.send(request)
+        sandbox = context.require_sandbox(self.name)
+        with refusals_of(self.name):
+            async with sandbox.http("tool") as client:
+                reply = await client.send(request)
         return {
             "status_code": reply.status_code,
             "headers": {name: value for name, value in reply.headers.items() if not _is_secret(name)},

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from treadle import ArgumentTree, Reference, Step, StepContext, StepOutcome
+from treadle import ArgumentTree, DocumentCheck, Reference, Right, Severity, Step, StepContext, StepOutcome, Template
+
+if TYPE_CHECKING:
+    from treadle import Tool
 
 __all__ = ["ToolStep"]
 
@@ -28,3 +32,63 @@ class ToolStep(Step):
     def references(self) -> Iterable[Reference]:
         """The tool."""
         return (Reference(role="tool", name=self.tool_name, field="tool_name"),)
+
+    def check_document(self, check: DocumentCheck) -> None:
+        """Hold the arguments that are literal to the tool's own word, or else to its schema.
+
+        What a call would refuse is an error. What a schema alone does not allow is a warning: a tool may take more
+        than its schema says, which is written for models.
+        """
+        tool = check.tool(self.tool_name)
+        check.ask(Right(kind="tool", name=self.tool_name))
+        if tool is None:
+            return
+        written = {name: _as_written(value) for name, value in self.tool_args.source.items()}
+        for right in tool.rights(written):
+            check.ask(right)
+        dynamic = {str(place[0]) for place, each in self.tool_args.leaves() if _is_dynamic(each)}
+        literal = {name: value for name, value in written.items() if name not in dynamic}
+        severity: Severity = "error"
+        problems = tool.wrong_arguments({**dict.fromkeys(dynamic, ""), **literal})
+        if problems is None:
+            severity, problems = "warning", _against_schema(tool, literal, dynamic)
+        for name, text in problems:
+            # What is wrong with all of them together may be the fault of one that is not known yet.
+            if name not in dynamic and not (name == "" and dynamic):
+                field = f"tool_args.{name}" if name in written else "tool_args" if written else "tool_name"
+                check.note(f"{self.tool_name}: {text}", field=field, severity=severity)
+
+
+def _is_dynamic(each: object) -> bool:
+    """Whether only the run knows what the text stands for."""
+    return bool(each.references) if isinstance(each, Template) else True
+
+
+def _as_written(value: Any) -> Any:
+    """An argument without the wrapping of what is passed untouched."""
+    if isinstance(value, Mapping):
+        if value.keys() == {"value", "template"} and value["template"] is False:
+            return value["value"]
+        return {key: _as_written(below) for key, below in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_written(below) for below in value]
+    return value
+
+
+def _against_schema(tool: Tool, literal: Mapping[str, Any], dynamic: Iterable[str]) -> Iterator[tuple[str, str]]:
+    from treadle_loop.fitting import validator_for, what_is_wrong
+
+    schema = tool.parameters
+    properties = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in literal and name not in dynamic:
+            yield name, f"argument '{name}' is missing"
+    for name, value in literal.items():
+        if name in properties:
+            # With the definitions of the whole, which the part may refer to.
+            definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+            validator = validator_for({**definitions, **properties[name]} if definitions else properties[name])
+            if not validator.is_valid(value):
+                yield name, f"argument '{name}': {what_is_wrong(validator, value)}"
+        elif schema.get("additionalProperties") is False:
+            yield name, f"unknown argument '{name}'; it takes {', '.join(properties) or 'none'}"
