@@ -34,7 +34,7 @@ steps:
   type: tool
   depends_on: ['frist']
   tool_name: http_reqest
-  tool_args: {path: state.topic, more: ["{state.topyc}"]}
+  tool_args: {url: state.topic, body: {more: ["{state.topyc}"]}}
 - id: route
   type: router
   depends_on: [first]

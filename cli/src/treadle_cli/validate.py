@@ -14,6 +14,7 @@ from treadle import DocumentError, Problem
 from treadle_cli.options import debug_option, find_settings_file, host_options, host_without, tools_option
 from treadle_cli.output import Channel, err, out
 from treadle_cli.problems import count_problems, plural, problem_json, warn_of_plugins
+from treadle_cli.rights import rights_json, rights_lines
 
 if TYPE_CHECKING:
     from treadle import Workflow
@@ -25,6 +26,9 @@ __all__ = ["validate"]
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list on stdout: each file with its problems.")
 @click.option("--strict", is_flag=True, help="Fail on warnings too.")
+@click.option(
+    "--rights", is_flag=True, help="Say what each workflow asks for: tools, models, commands, paths and hosts."
+)
 @tools_option
 @host_options
 @debug_option
@@ -34,6 +38,7 @@ def validate(
     files: Sequence[str],
     as_json: bool,
     strict: bool,
+    rights: bool,
     tools: Sequence[str],
     without: Sequence[str],
 ) -> None:
@@ -44,6 +49,9 @@ def validate(
 
     The settings that count here, and a FILE named treadle.yaml, are checked as settings. Where those that count have
     errors, nothing else is checked, as it depends on them.
+
+    With --rights, what the steps name is listed, templates as they are written, and what limits it: a step whose
+    arguments a model chooses asks for anything that its tools can reach. It grants nothing.
 
     Exit code: 0 where every file is good, else 2.
     """
@@ -61,6 +69,7 @@ def validate(
                     "steps": len(workflow.steps) if workflow else None,
                     "placeholders": _placeholders(workflow) if workflow else {},
                     "problems": [problem_json(problem) for problem in problems],
+                    **({"rights": rights_json(workflow) if workflow else None} if rights else {}),
                 }
             )
             continue
@@ -69,6 +78,8 @@ def validate(
         if ok:
             warned = f", {count_problems(problems)}" if problems else ""
             stdout.line(f"{file}: ok ({content}{warned})")
+            for line in rights_lines(workflow) if rights and workflow else ():
+                stdout.line(line)
         else:
             stderr.line(f"{file}: {count_problems(problems)}")
     if as_json:
