@@ -43,6 +43,7 @@ _CALL = "test_a_call_sends_what_the_file_says_and_writes_the_reply"
 _AGENT = "test_an_agent_takes_a_turn_by_its_file"
 _NAMES = "test_json_has_agentlooms_names"
 _TOOLS = "test_the_built_in_tools_give_what_they_gave"
+_SANDBOX = "test_an_enabled_sandbox_holds_the_tools"
 _MOCK = "test_the_mock_provider_plays_the_file_and_gives_its_default_elsewhere"
 _ROUTES = "test_the_first_true_condition_wins_and_the_others_branches_are_skipped"
 _FLAGS = "test_the_flags_of_run_override_the_config"
@@ -79,15 +80,22 @@ ROWS: tuple[Row, ...] = (
     Row("config.sandbox", "same", "the block; see `sandbox`", _TOOLS),
     *_later("config", "budget_usd", "treadle-policies"),
     *_later("config", "capture_prompts", "treadle-otel"),
-    Row("sandbox.enabled", "later", "treadle-sandbox; `true` is refused, never ignored"),
+    Row("sandbox.enabled", "better", "a command runs without a shell, and a refusal is not tried again", _SANDBOX),
     *_rows(
         "sandbox",
-        "allowed_commands allowed_paths readable_paths writable_paths allow_network allowed_domains allowed_schemes "
-        "max_write_bytes danger_opt_in allow_internal_webhook_targets deny_internal_hosts",
+        "allowed_paths readable_paths writable_paths allow_network allowed_schemes max_write_bytes "
+        "allow_internal_webhook_targets deny_internal_hosts",
         "same",
-        _TOOLS,
-        "read, and without effect while `enabled` is false",
+        _SANDBOX,
     ),
+    *_rows(
+        "sandbox",
+        "allowed_commands danger_opt_in",
+        "better",
+        _SANDBOX,
+        "more launchers are known, by other names, versions and links too",
+    ),
+    Row("sandbox.allowed_domains", "better", "an entry that no host could ever equal is an error", _SANDBOX),
     *_rows("step", "id type depends_on output", "same", _CALL),
     Row(
         "step.timeout",
@@ -203,13 +211,14 @@ ROWS: tuple[Row, ...] = (
     *_rows("agent inspect", "--json", "same", "test_agent_inspect_prints_what_the_agent_is"),
 )
 
-WAITING = {"agent": {"conversation"}, "llm_call": {"conversation", "speaker"}, "sandbox": {"enabled"}}
+WAITING = {"agent": {"conversation"}, "llm_call": {"conversation", "speaker"}}
 """Fields that come later and are known already, to say what is missing."""
 
 ADDED = {
     "top": {"requires"},
     "config": {"strict_templates"},
     "retry": {"max_wait"},
+    "sandbox": {"max_body_bytes", "max_output_bytes"},
     "usage": {"cache_read_tokens", "cache_write_tokens"},
     "result": {"pending", "warnings"},
     "step result": {"attempts", "finish_reason", "pending", "reason"},

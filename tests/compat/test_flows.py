@@ -390,6 +390,41 @@ async def test_the_built_in_tools_give_what_they_gave(host):
     assert (state["slow"]["returncode"], state["slow"]["stderr"]) == (-1, "Command timed out")
 
 
+async def test_an_enabled_sandbox_holds_the_tools(host):
+    Path("data").mkdir()
+    Path("data/a").write_text("x", encoding="utf-8")
+    block = {"enabled": True, "allowed_commands": ["cat"], "allowed_paths": ["data"], "max_write_bytes": 4}
+
+    async def outcome(tool: str, arguments: dict[str, Any], **more: Any) -> Any:
+        step = {"id": "a", "type": "tool", "tool_name": tool, "tool_args": arguments, "output": "out"}
+        result, _ = await run(host, steps(step, config={"sandbox": block | more}))
+        return result.final_state.get("out") if result.status == "success" else result.step_results["a"]
+
+    assert (await outcome("file_read", {"path": "data/a"})) == "x"
+    assert (await outcome("shell_command", {"command": "cat a", "cwd": "data"}))["stdout"] == "x"
+    assert (await outcome("file_write", {"path": "data/new", "content": "1234"}))["written"] == 4
+    for tool, arguments, more in (
+        ("file_read", {"path": "/etc/passwd"}, {}),
+        ("file_read", {"path": "data/a"}, {"allowed_paths": [], "writable_paths": ["data"]}),
+        ("file_write", {"path": "data/new", "content": "12345"}, {}),
+        ("file_write", {"path": "data/new", "content": ""}, {"allowed_paths": [], "readable_paths": ["data"]}),
+        ("shell_command", {"command": "cat a"}, {}),
+        ("shell_command", {"command": "ls a", "cwd": "data"}, {}),
+        ("shell_command", {"command": "cat a | cat", "cwd": "data"}, {}),
+        ("shell_command", {"command": "sh a", "cwd": "data"}, {"allowed_commands": ["sh"]}),
+        ("http_request", {"url": "http://127.0.0.1/"}, {}),
+        ("http_request", {"url": "http://a.test/"}, {"allow_network": False}),
+        ("http_request", {"url": "http://a.test/"}, {"allowed_schemes": ["https"]}),
+        ("http_request", {"url": "http://a.test/"}, {"allowed_domains": ["b.test"]}),
+        ("http_request", {"url": "http://127.0.0.1/"}, {"allowed_domains": ["127.0.0.1"], "deny_internal_hosts": True}),
+    ):
+        failed = await outcome(tool, arguments, **more)
+        assert failed.error.startswith(f"Sandbox violation ({tool}): "), failed
+        assert failed.attempts == 1
+    opted = {"allowed_commands": ["sh"], "danger_opt_in": ["sh"]}
+    assert (await outcome("shell_command", {"command": "sh a", "cwd": "data"}, **opted))["returncode"] == 127
+
+
 async def test_a_tool_that_is_not_there_fails_when_it_is_reached_and_only_then(host):
     route = {"id": "r", "type": "router", "default": "a"}
     missing = {"id": "b", "type": "tool", "depends_on": ["r"], "tool_name": "no_such_tool"}

@@ -85,7 +85,6 @@ def test_every_field_of_the_code_is_in_the_table_or_listed_as_ours(host: Host) -
 
 
 _EXAMPLES: dict[str, Any] = {
-    "enabled": True,
     "budget_usd": 1.0,
     "capture_prompts": True,
     "attachments": [{"source": "a.png"}],
@@ -101,8 +100,6 @@ def document(row: Row) -> dict[str, Any]:
     config: dict[str, Any] = {"provider": "mock"}
     if where == "config":
         config[name] = value
-    elif where == "sandbox":
-        config["sandbox"] = {name: value}
     elif where in _STEPS:
         step = {"id": "a", "type": where, name: value}
     elif where == "agent":
@@ -114,7 +111,7 @@ def document(row: Row) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "row", [row for row in LATER if row.place.partition(".")[0] in {"config", "sandbox", "llm_call", "agent", *_STEPS}],
+    "row", [row for row in LATER if row.place.partition(".")[0] in {"config", "llm_call", "agent", *_STEPS}],
     ids=lambda row: row.place,
 )  # fmt: skip
 def test_what_is_not_there_yet_is_refused_and_never_ignored(row: Row, host: Host) -> None:
@@ -130,13 +127,10 @@ def test_what_is_not_there_yet_is_refused_and_never_ignored(row: Row, host: Host
         _names_the_package(problem, host.catalogue.distribution("step_type", where))
     else:
         field = "conversation" if name == "speaker" else name
-        places = {"config": f"config.{name}", "sandbox": "config.sandbox.enabled"}
-        place = places.get(where, f"steps.a.{field}")
+        place = f"config.{name}" if where == "config" else f"steps.a.{field}"
         assert place in problems, "the field has come: move its row"
         if where == "config":
             _names_the_package(problems[place], host.catalogue.distribution("config_field", name))
-        if where == "sandbox":
-            assert "is not enforced" in problems[place].message
 
 
 def _names_the_package(problem: treadle.Problem, distribution: str | None) -> None:
