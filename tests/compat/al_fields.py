@@ -95,7 +95,7 @@ ROWS: tuple[Row, ...] = (
         _SANDBOX,
         "more launchers are known, by other names, versions and links too",
     ),
-    Row("sandbox.allowed_domains", "better", "an entry that no host could ever equal is an error", _SANDBOX),
+    Row("sandbox.allowed_domains", "better", "a refusal names entries that are no host", _SANDBOX),
     *_rows("step", "id type depends_on output", "same", _CALL),
     Row(
         "step.timeout",

@@ -391,8 +391,8 @@ async def test_the_built_in_tools_give_what_they_gave(host):
 
 
 async def test_an_enabled_sandbox_holds_the_tools(host):
-    Path("data").mkdir()
-    Path("data/a").write_text("x", encoding="utf-8")
+    await trio.Path("data").mkdir()
+    await trio.Path("data/a").write_text("x", encoding="utf-8")
     block = {"enabled": True, "allowed_commands": ["cat"], "allowed_paths": ["data"], "max_write_bytes": 4}
 
     async def outcome(tool: str, arguments: dict[str, Any], **more: Any) -> Any:

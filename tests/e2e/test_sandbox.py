@@ -1,4 +1,4 @@
-"""The sandbox in whole runs: refusals as steps and models see them, child runs, treadle.yaml, and the keys of providers."""
+"""The sandbox in whole runs: refusals as steps and models see them, child runs, treadle.yaml, providers' keys."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 import treadle
-from e2e.command import treadle as command
 from treadle import AssistantMessage, Host, StepOutcome, StopReason, TextPart, ToolCallPart
 from treadle.testing import reply, scripted
+
+from e2e.command import treadle as command
 
 
 class Below(treadle.Step):
@@ -119,7 +120,9 @@ async def test_the_deployment_s_block_is_the_parent_and_a_workflow_can_only_narr
         done = await command("run", file, "--json", cwd=tmp_path)
         step = json.loads(done.stdout)["step_results"]["e"]
         assert done.returncode == 1
-        assert step["error"].startswith("Sandbox violation (file_read): the sandbox does not allow 'other/a' to be read")
+        assert step["error"].startswith(
+            "Sandbox violation (file_read): the sandbox does not allow 'other/a' to be read"
+        )
         assert step["attempts"] == 1
 
 
@@ -129,6 +132,5 @@ async def test_a_misspelt_key_stops_the_load_at_its_place(tmp_path: Path) -> Non
     for arguments in (("validate",), ("run",)):
         done = await command(*arguments, "flow.yaml", cwd=tmp_path)
         assert done.returncode == 2
-        assert (
-            "flow.yaml:5:5: config.sandbox.allowed_command: unknown field; did you mean 'allowed_commands'?" in done.stderr
-        )
+        unknown = "config.sandbox.allowed_command: unknown field; did you mean 'allowed_commands'?"
+        assert f"flow.yaml:5:5: {unknown}" in done.stderr

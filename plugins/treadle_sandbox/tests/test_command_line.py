@@ -213,6 +213,17 @@ def test_a_command_that_is_another_program_is_refused(allow: Any, command: str) 
     refusal(allow(), command)
 
 
+@pytest.mark.parametrize("argument", ["=/" * 3000, "a/" * 3000, "=" * 9000, " x=a/b" * 4000, "/" * 9000, "a" * 200_000])
+def test_a_command_that_would_take_long_to_look_through_is_refused(
+    allow: Any, argument: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up: list[object] = []
+    real = os.lstat
+    monkeypatch.setattr(os, "lstat", lambda path, **more: (looked_up.append(path), real(path, **more))[1])
+    refusal(allow(), f"tool {argument}")
+    assert len(looked_up) < 30_000
+
+
 # --- against an oracle ------------------------------------------------------------------------------------
 
 _PIECES = st.sampled_from(

@@ -126,6 +126,16 @@ async def test_a_listed_host_is_meant_exactly(url: str, passes: bool) -> None:
     assert (await _check(url, allowed_domains=hosts) is None) is passes
 
 
+@pytest.mark.parametrize(
+    "entry", ["https://a.test", "a.test/x", "*.a.test", "a.test:80", "me@a.test", "", "a b", "[::1]:80"]
+)
+async def test_an_entry_that_is_no_host_admits_nothing_and_is_named(entry: str) -> None:
+    text = await _check("https://a.test/", allowed_domains=("b.test", entry))
+    assert (text or "").endswith(f"without scheme, port, path and wildcard: not {entry}")
+    text = await _check("https://a.test/", allowed_domains=("b.test", "::1", "[::1]", "10.0.0.1", "b\u00fccher.test"))
+    assert (text or "").endswith("allowed_domains has b.test, ::1, [::1], 10.0.0.1, b\u00fccher.test")
+
+
 async def test_a_listed_host_is_reached_though_it_is_internal_unless_that_is_denied() -> None:
     for url, host in (("http://internal.test/", "internal.test"), ("http://127.0.0.1/", "127.0.0.1"),
                       ("http://localhost/", "localhost")):  # fmt: skip

@@ -115,6 +115,19 @@ async def test_a_file_is_larger_than_allowed_by_its_encoded_size(base: Path) -> 
     await _sandbox(base, enabled=False, max_write_bytes=4).write("both/file", b"12345")
 
 
+async def test_writing_in_pieces_makes_no_larger_file(base: Path) -> None:
+    """Every write replaces the file; a number of files is not limited."""
+    sandbox = _sandbox(base, max_write_bytes=4)
+    for _ in range(3):
+        await sandbox.write("both/file", b"1234")
+    assert await sandbox.read("both/file") == b"1234"
+
+
+async def test_a_path_longer_than_the_system_s_limit_is_not_looked_up(base: Path) -> None:
+    with pytest.raises(ToolError, match="a path of 5000 characters is too long; the most is 4096"):
+        await _sandbox(base).read("a/" * 2500)
+
+
 async def test_only_regular_files_are_touched(base: Path) -> None:
     os.mkfifo(base / "both/pipe")
     with trio.fail_after(20):

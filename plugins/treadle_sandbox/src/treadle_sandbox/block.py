@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -28,23 +27,8 @@ def _no_limit(value: Any) -> Any:
     return None if value == "none" else value
 
 
-def _host(text: str) -> str:
-    """A host as requests name it: without scheme, port and path, as nothing else would ever be equal to one."""
-    wrong = next((sign for sign in ("/", "@", "*", "\\", " ") if sign in text), None)
-    bare = text.removeprefix("[").removesuffix("]")
-    if wrong is None and ":" in bare and bare.count(":") == 1:
-        wrong = ":"
-    if wrong is not None or not bare:
-        raise ValueError(
-            f"'{text}' is not a host; write a whole host name or address as in api.example.com, without scheme, port, "
-            "path and wildcard (each subdomain is listed by itself)"
-        )
-    return text
-
-
 _Bytes = Annotated[int | None, BeforeValidator(_no_limit)]
 _Directory = Annotated[str, Field(min_length=1)]
-_Host = Annotated[str, AfterValidator(_host)]
 
 
 class PolicyBlock(BaseModel):
@@ -58,7 +42,7 @@ class PolicyBlock(BaseModel):
     readable_paths: tuple[_Directory, ...] = Field(default=(), description="more directories to read from")
     writable_paths: tuple[_Directory, ...] = Field(default=(), description="more directories to write to")
     allow_network: bool = Field(default=True, description="false refuses every request")
-    allowed_domains: tuple[_Host, ...] = Field(
+    allowed_domains: tuple[str, ...] = Field(
         default=(), description="hosts that may be reached; any without it, but internal ones"
     )
     allowed_schemes: tuple[str, ...] = Field(default=("http", "https"), description="URL schemes that may be used")
@@ -96,6 +80,8 @@ def combined(parent: PolicyBlock, child: PolicyBlock) -> PolicyBlock:
     The limits of replies and outputs hold while a block is disabled too, so of two that are set the smaller one does,
     and one that is not set is the other's. Directories are resolved here, from the working directory.
     """
+    if parent.model_dump() == child.model_dump():
+        return child
     limits = {name: value for name in ("max_body_bytes", "max_output_bytes") for value in _limit(parent, child, name)}
     if not (parent.enabled and child.enabled):
         chosen = parent if parent.enabled else child

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-from treadle import SandboxError
+from treadle import SandboxError, ToolError
 from treadle_sandbox.block import PolicyBlock
 from treadle_sandbox.paths import PathRules
 from treadle_sandbox.programs import find_program, is_launcher
@@ -25,6 +25,13 @@ _SHOWN = {"\n": "a line break", "\r": "a line break", "\0": "a NUL character", "
 _EXPANSIONS = ("$", "*", "?", "[")
 _TILDE = re.compile(r"""(?:^|[\s=:"'])~""")
 _FLAG = re.compile(r"-[^-]")
+
+_LONGEST = 128 * 1024
+"""Of a line, in characters: what Linux takes as one argument (execve(2)), so that no shell could have run it either."""
+
+_SHORT = 64
+_MOST_LOOKS = 20_000
+"""At the disk, for the parts of all that may be a path: a line made to take long must not hold the run up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +57,14 @@ def checked_command(
     :raises SandboxError: it does not, or the text cannot be read.
     """
     place = paths.directory(cwd)
+    if len(command) > _LONGEST:
+        raise SandboxError(f"the sandbox refuses a command of {len(command)} characters; the most is {_LONGEST}")
     _refuse_operators(command)
     _refuse_expansion(command)
     words = _words(command)
     program = _program(words[0], place, block, environment)
     if block.allowed_paths or block.readable_paths or block.writable_paths:
-        for word in words[1:]:
-            _check_argument(word, place, paths)
+        _check_arguments(words[1:], place, paths)
     return CheckedCommand(words, program, place)
 
 
@@ -134,16 +142,30 @@ def _is_same(first: Path, second: Path) -> bool:
 # --- its arguments ----------------------------------------------------------------------------------------
 
 
-def _check_argument(word: str, cwd: Path, paths: PathRules) -> None:
-    for candidate in dict.fromkeys(_candidates(word)):
-        if _looks_like_a_path(candidate, cwd):
-            outside = paths.argument(candidate, cwd)
-            if outside is not None:
-                shown = f"'{word}'" if candidate == word else f"'{candidate}' in '{word}'"
+def _check_arguments(words: Iterable[str], cwd: Path, paths: PathRules) -> None:
+    looks = 0
+    for word in words:
+        for candidate in _candidates(word):
+            looks += candidate.count("/") + len(cwd.parts) + len(candidate) // _SHORT
+            if looks > _MOST_LOOKS:
                 raise SandboxError(
-                    f"the sandbox does not allow the argument {shown}: as a path it stands for {outside}, which is in "
-                    "none of allowed_paths, readable_paths and writable_paths"
+                    "the sandbox refuses a command with so many and long arguments: it must see them all"
                 )
+            if _looks_like_a_path(candidate, cwd):
+                _check_path(candidate, word, cwd, paths)
+
+
+def _check_path(candidate: str, word: str, cwd: Path, paths: PathRules) -> None:
+    shown = f"'{word}'" if candidate == word else f"'{candidate}' in '{word}'"
+    try:
+        outside = paths.argument(candidate, cwd)
+    except ToolError as error:
+        raise SandboxError(f"the sandbox does not allow the argument {shown[:200]}: {error.message}") from error
+    if outside is not None:
+        raise SandboxError(
+            f"the sandbox does not allow the argument {shown}: as a path it stands for {outside}, which is in none of "
+            "allowed_paths, readable_paths and writable_paths"
+        )
 
 
 def _candidates(word: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+from collections.abc import Iterable
 from ipaddress import ip_address
 
 import httpx2
@@ -19,6 +20,9 @@ __all__ = ["NetworkRules", "parsed_url"]
 _SCHEMES = ("http", "https")
 _ODD_HOST = re.compile(r"[^/?#]*//[^/?#]*\\")
 """A backslash before the path: where one program sees the host's end, another sees a user name."""
+
+_NO_HOST = re.compile(r"[/@*\\\s]|^$")
+_WITH_PORT = re.compile(r"[^:]+:\d*|\[.*\]:\d*")
 
 
 def parsed_url(url: str) -> httpx2.URL:
@@ -94,7 +98,10 @@ class NetworkRules:
             and self._hosts
             and _plain(url.raw_host.decode("ascii")) not in self._hosts
         ):
-            raise SandboxError(f"the sandbox does not allow the host '{url.host}': {_listed('allowed_domains', block)}")
+            raise SandboxError(
+                f"the sandbox does not allow the host '{url.host}': {_listed('allowed_domains', block)}",
+                hint=_never_equal(block.allowed_domains),
+            )
         if not self.allows_internal() and is_internal_name(url.host):
             raise SandboxError(self._internal(url.host))
 
@@ -169,6 +176,14 @@ def _plain(host: str) -> str:
 
 def _listed(name: str, block: PolicyBlock) -> str:
     return f"{name} has {', '.join(getattr(block, name))}"
+
+
+def _never_equal(hosts: Iterable[str]) -> str | None:
+    """What is wrong with entries that are no hosts, and so admit nothing."""
+    odd = [each for each in hosts if _NO_HOST.search(each) or _WITH_PORT.fullmatch(each)]
+    if not odd:
+        return None
+    return f"an entry is a whole host name or address, without scheme, port, path and wildcard: not {', '.join(odd)}"
 
 
 def _unresolved(host: str, error: Exception | None) -> SandboxError:

@@ -11,12 +11,17 @@ from treadle_sandbox.block import PolicyBlock
 
 __all__ = ["PathRules", "resolved"]
 
+_LONGEST = 4096
+"""Of a path, in characters: the systems' own limit (PATH_MAX). Resolving takes a look at the disk for each part."""
+
 
 def resolved(path: str, base: Path) -> Path:
     """The absolute path, symbolic links and ``..`` followed; what does not exist yet is taken as written.
 
     :raises ToolError: the text cannot be a path.
     """
+    if len(path) > _LONGEST:
+        raise ToolError(f"a path of {len(path)} characters is too long; the most is {_LONGEST}", transient=False)
     try:
         # realpath, as Path.resolve raises RuntimeError for a circle of links before Python 3.13.
         return Path(os.path.realpath(base / path))
