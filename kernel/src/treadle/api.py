@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, cast
@@ -15,6 +14,7 @@ from treadle._document import Workflow
 from treadle._document import deployment as _deployment
 from treadle._plugins import Host
 from treadle._settings.finding import find_settings
+from treadle.threads import await_on_trio, is_asyncio_running, run_on_trio
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -129,7 +129,7 @@ def open(
     :raises TypeError: there are no extras of that name.
     """
     extended = _extended(host or default_host(), extras)
-    if _is_asyncio_running():
+    if is_asyncio_running():
         from treadle._engine.asyncio_host import open_asyncio_session
 
         # For programs it is the same thing; that it has the same methods is tested.
@@ -165,11 +165,9 @@ async def run(
     :param extras: as for :func:`open`.
     :raises DocumentError: the file has problems.
     """
-    if _is_asyncio_running():
-        from treadle._bridges.portal import run_for_asyncio
-
+    if is_asyncio_running():
         again = functools.partial(run, workflow, state=state, config=config, on_event=on_event, **extras)
-        return await run_for_asyncio(again)
+        return await await_on_trio(again)
     host = _extended(workflow.host if isinstance(workflow, Workflow) else default_host(), extras)
     if isinstance(workflow, Workflow):
         checked = dataclasses.replace(workflow, host=host) if extras else workflow
@@ -178,14 +176,6 @@ async def run(
         checked = load_workflow(workflow, host=host, config=config, state_keys=state or ())
     async with open(host=host) as session:
         return await session.run(checked, state=state, on_event=on_event)
-
-
-def _is_asyncio_running() -> bool:
-    asyncio = sys.modules.get("asyncio")  # a program that has not imported it does not run on it
-    try:
-        return asyncio is not None and asyncio.get_running_loop() is not None
-    except RuntimeError:
-        return False
 
 
 def run_sync(
@@ -208,8 +198,4 @@ def run_sync(
     main = functools.partial(run, workflow, state=state, config=config, on_event=on_event, **extras)
     if trio.lowlevel.in_trio_run():
         raise RuntimeError("run_sync would bring this program's trio to a stop; write await treadle.run(...)")
-    if _is_asyncio_running():
-        from treadle._bridges.portal import run_in_thread
-
-        return run_in_thread(main)
-    return trio.run(main)
+    return run_on_trio(main)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, TypeVar
@@ -19,16 +20,22 @@ async def drive(
     loop: Generator[Ask, Any, T],
     *,
     complete: Callable[[ModelRequest], Awaitable[ModelResponse]],
-    run_tool: Callable[[ToolCallPart], Awaitable[ToolResultPart]],
+    run_tool: Callable[[ToolCallPart], Awaitable[ToolResultPart]] | None = None,
+    run_tools: Callable[[RunTools], Awaitable[Sequence[ToolResultPart]]] | None = None,
 ) -> T:
     """Run a loop on trio, to its end.
 
     :param complete: sends a request. What it raises ends the loop and is raised here.
     :param run_tool: runs one call, and makes a result of what the model is to hear of; what it raises ends the loop.
         Calls that may run at once are begun in the order of the reply.
+    :param run_tools: instead of it: runs all calls of a reply and gives one result for each, in order.
     """
     import trio
 
+    if run_tools is None:
+        if run_tool is None:
+            raise TypeError("drive() takes run_tool or run_tools")
+        run_tools = functools.partial(_run, run_tool)
     answer: Any = None
     try:
         while True:
@@ -36,7 +43,7 @@ async def drive(
             if type(ask) is AskModel:
                 answer = await complete(ask.request)
             elif type(ask) is RunTools:
-                answer = await _run(ask, run_tool)
+                answer = await run_tools(ask)
             else:
                 answer = trio.current_time()
     except StopIteration as end:
@@ -47,7 +54,7 @@ async def drive(
 
 
 async def _run(
-    ask: RunTools, run_tool: Callable[[ToolCallPart], Awaitable[ToolResultPart]]
+    run_tool: Callable[[ToolCallPart], Awaitable[ToolResultPart]], ask: RunTools
 ) -> Sequence[ToolResultPart]:
     if len(ask.calls) == 1 or not ask.at_once:
         return [await run_tool(call) for call in ask.calls]

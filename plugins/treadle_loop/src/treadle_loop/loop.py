@@ -64,6 +64,11 @@ class LoopSettings:
     :param stall: None lets a model go in circles.
     :param note_remaining: tell the model with each result how many replies it has left.
     :param watch: called with every reply before anything acts on it; what it raises ends the loop.
+    :param on_message: called with every message as it joins the conversation, and whether it takes the last one's
+        place (a paused turn and its continuation).
+    :param hand_over: every call goes to whoever runs the tools as it came, unknown and unreadable ones too; nothing is
+        checked or answered here.
+    :param act_at_cap: the calls of the last reply run too.
     """
 
     max_iterations: int
@@ -77,6 +82,9 @@ class LoopSettings:
     stall: StallPolicy | None = field(default_factory=StallPolicy)
     note_remaining: bool = False
     watch: Callable[[ModelResponse], None] | None = None
+    on_message: Callable[[Message, bool], None] | None = None
+    hand_over: bool = False
+    act_at_cap: bool = False
 
     def __post_init__(self) -> None:
         if self.max_iterations < 1:
@@ -176,7 +184,7 @@ class _Loop:
                 if ended is not None:
                     return ended
                 continue
-            if self.iterations == settings.max_iterations:
+            if self.iterations == settings.max_iterations and not settings.act_at_cap:
                 break
             yield from self.act(calls, cut=cut)
             if self.stall is not None and self.stall.stalled is not None:
@@ -228,10 +236,17 @@ class _Loop:
             assert self.message is not None
             message = joined(self.message, message)
             self.messages[-1] = message
+            if self.settings.on_message is not None:
+                self.settings.on_message(message, True)
         else:
-            self.messages.append(message)
+            self.add(message)
         self.message = message
         self.response = response
+
+    def add(self, message: Message) -> None:
+        self.messages.append(message)
+        if self.settings.on_message is not None:
+            self.settings.on_message(message, False)
 
     def with_new_ids(self, message: AssistantMessage) -> AssistantMessage:
         calls = message.tool_calls
@@ -288,17 +303,22 @@ class _Loop:
         """Speak as the user. A reply of nothing at all is taken out first: vendors refuse to be sent one."""
         if isinstance(self.messages[-1], AssistantMessage) and not _has_content(self.messages[-1]):
             self.messages.pop()
-        self.messages.append(UserMessage.of(text))
+        self.add(UserMessage.of(text))
 
     # --- tools ---
 
     def act(self, calls: Sequence[ToolCallPart], *, cut: bool) -> Generator[Ask, Any, None]:
         """Every call its result, in order."""
-        decided = [self.decide(call, cut=cut and call is calls[-1]) for call in calls]
+        if self.settings.hand_over:
+            decided: list[ToolCallPart | ToolResultPart] = list(calls)
+        else:
+            decided = [self.decide(call, cut=cut and call is calls[-1]) for call in calls]
         running = [each for each in decided if isinstance(each, ToolCallPart)]
         ran: list[ToolResultPart] = []
         if running:
-            at_once = all(self.settings.tools[call.tool_name].parallel_safe for call in running)
+            at_once = self.settings.hand_over or all(
+                self.settings.tools[call.tool_name].parallel_safe for call in running
+            )
             ran = list((yield RunTools(running, at_once)))
             if [each.call_id for each in ran] != [each.call_id for each in running]:
                 raise RuntimeError("a driver gives one result for each call, in the order of the calls")
@@ -312,7 +332,7 @@ class _Loop:
         if self.settings.note_remaining:
             left = self.settings.max_iterations - self.iterations
             results[-1] = with_note(results[-1], f"{left} of {self.settings.max_iterations} replies are left to you")
-        self.messages.append(ToolMessage(results=tuple(results)))
+        self.add(ToolMessage(results=tuple(results)))
 
     def decide(self, call: ToolCallPart, *, cut: bool) -> ToolCallPart | ToolResultPart:
         """The call as it will run, or the result that says why it does not."""
@@ -350,7 +370,7 @@ class _Loop:
             return
         limit = f"the limit of {settings.max_iterations} replies is reached"
         told = f"{limit}, so no tool runs any more; answer now with what you have"
-        self.messages.append(ToolMessage(results=tuple(failure(call, told) for call in calls)))
+        self.add(ToolMessage(results=tuple(failure(call, told) for call in calls)))
         response: ModelResponse = yield self.ask("none")
         if settings.watch is not None:
             settings.watch(response)
@@ -384,3 +404,26 @@ def _is_unusable(response: ModelResponse) -> bool:
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
+
+
+_CONVERSATIONS = frozenset(
+    {
+        "DEFAULT_DEADLINE_SECONDS",
+        "DEFAULT_MAX_ITERATIONS",
+        "DEFAULT_MAX_TOKENS",
+        "MAX_TOKENS_CEILING",
+        "run_conversation",
+        "run_conversation_async",
+        "run_conversation_result",
+        "run_conversation_result_async",
+    }
+)
+
+
+def __getattr__(name: str) -> Any:
+    """agentloop has these names in its module ``loop``; here they are loaded when they are touched."""
+    if name not in _CONVERSATIONS:
+        raise AttributeError(f"module 'treadle_loop.loop' has no attribute '{name}'")
+    from treadle_loop.conversations import running
+
+    return getattr(running, name)

@@ -1,0 +1,146 @@
+"""A client over one of Treadle's providers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Self
+
+import treadle
+from treadle_loop.conversations.portal import Portal
+from treadle_loop.conversations.wire import as_response, kernel_request, sent
+from treadle_loop.errors import BadRequestError, ConfigurationError, translated
+from treadle_loop.provider import ModelRequest, ModelResponse
+from treadle_loop.transcript import Message
+
+if TYPE_CHECKING:
+    from treadle import Provider
+    from treadle import messages as kernel
+
+__all__ = ["ProviderClient", "given_secret"]
+
+_log = logging.getLogger("treadle_loop")
+
+
+class ProviderClient:
+    """Speaks to a provider from any thread, and keeps its connections between calls.
+
+    Building one opens nothing, imports no SDK and reads no key. The first call starts a thread in which the provider
+    lives; :meth:`close` ends both.
+
+    :param parallel_tool_calls: for requests with tools that leave it open.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        name: str,
+        model: str,
+        api: str | None = None,
+        parallel_tool_calls: bool | None = None,
+    ) -> None:
+        self.name = name
+        self.model = model
+        self.api = api
+        self.hosted_tools: tuple[str, ...] = tuple(sorted(provider.features.hosted_tools))
+        self._provider = provider
+        self._parallel_tool_calls = parallel_tool_calls
+        self._portal: Portal[Provider] = Portal(lambda: provider)
+        self._known: Mapping[int, tuple[Message, tuple[kernel.Message, ...]]] = {}
+
+    def complete(self, request: ModelRequest) -> ModelResponse:
+        """Send a request, once.
+
+        :raises ProviderError: the most specific class of :mod:`treadle_loop.errors`.
+        """
+        asked = self._asked(request)
+        try:
+            response = self._portal.call(lambda provider: _exchange(provider, asked))
+        except treadle.TreadleError as error:
+            raise translated(error, provider=self.name) from error
+        return self._answered(response)
+
+    async def complete_async(self, request: ModelRequest) -> ModelResponse:
+        """The same, awaited on trio. A cancellation ends the request."""
+        asked = self._asked(request)
+        try:
+            response = await self._portal.call_on_trio(lambda provider: _exchange(provider, asked))
+        except treadle.TreadleError as error:
+            raise translated(error, provider=self.name) from error
+        return self._answered(response)
+
+    def close(self) -> None:
+        """Close its connections and end its thread. Another time it does nothing."""
+        self._portal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def _answered(self, response: treadle.ModelResponse) -> ModelResponse:
+        for warning in response.warnings:
+            _log.warning("%s: %s", self.name, warning)
+        return as_response(response, api=self.api)
+
+    def _asked(self, request: ModelRequest) -> treadle.ModelRequest:
+        parallel = request.parallel_tool_calls
+        asked = kernel_request(
+            model=self.model,
+            messages=self._sent(request.messages),
+            system=request.system,
+            tools=request.tools,
+            hosted_tools=request.hosted_tools,
+            max_tokens=request.max_tokens,
+            temperature=request.temperature,
+            stop_sequences=request.stop_sequences,
+            tool_choice=request.tool_choice,
+            parallel_tool_calls=(parallel if parallel is not None or not request.tools else self._parallel_tool_calls),
+        )
+        if refusals := self._provider.refusals(asked):
+            raise BadRequestError(
+                f"provider '{self.name}' cannot take this request: {'; '.join(refusals)}",
+                provider=self.name,
+                request_sent=False,
+            )
+        return asked
+
+    def _sent(self, messages: tuple[Message, ...]) -> tuple[kernel.Message, ...]:
+        """The messages as the provider takes them. Those of the last request are known: most come again."""
+        known = self._known
+        now: dict[int, tuple[Message, tuple[kernel.Message, ...]]] = {}
+        for each in messages:
+            found = known.get(id(each))
+            now[id(each)] = found if found is not None and found[0] is each else (each, sent(each))
+        self._known = now
+        return tuple(one for each in messages for one in now[id(each)][1])
+
+
+async def _exchange(provider: Provider, request: treadle.ModelRequest) -> treadle.ModelResponse:
+    async with provider.exchange(request) as events:
+        async for event in events:
+            if isinstance(event, treadle.Completed):
+                return event.response
+    raise treadle.ResponseError(f"provider '{provider.name}' ended without a reply", provider=provider.name)
+
+
+def given_secret(value: str, name: str) -> treadle.SecretRef:
+    """A secret that the program has already, as a reference to it."""
+    if not all("!" <= character <= "~" for character in value):
+        raise ConfigurationError(f"{name} holds white space or characters that no key has")
+    return _Given(value, name)
+
+
+class _Given(treadle.SecretRef):
+    """A secret that is held here. Neither repr nor dump show it."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str, name: str) -> None:
+        super().__init__(f"env:{name}")
+        self._value = value
+
+    def reveal(self) -> str:
+        return self._value

@@ -1,0 +1,201 @@
+"""Trying again, around any client."""
+
+from __future__ import annotations
+
+import inspect
+import random
+import time
+from collections.abc import Callable, Generator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import treadle
+from treadle.threads import await_on_callers_loop
+from treadle_loop.conversations.wire import as_response
+from treadle_loop.errors import AgentLoopError, ProviderError, translated
+from treadle_loop.provider import AttemptRecord, ModelRequest, ModelResponse
+
+__all__ = ["RetryListener", "RetryPolicy", "RetryingClient", "complete_on_trio"]
+
+RetryListener = Callable[[int, ProviderError, float], None]
+"""Told of each retry before its wait: the attempt that failed, its error, the seconds."""
+
+LISTENER: ContextVar[RetryListener | None] = ContextVar("treadle_retry_listener", default=None)
+"""Set by the conversation that is waiting for a reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often, and how long between.
+
+    :param max_attempts: in all, the first included.
+    :param base_delay: seconds before the second attempt, doubled before each further one; up to half a second of
+        chance comes on top.
+    :param max_delay: the longest wait, also where the server asks for a longer one.
+    """
+
+    max_attempts: int = 3
+    base_delay: float = 1.0
+    max_delay: float = 30.0
+
+    def __post_init__(self) -> None:
+        if self.max_attempts < 1:
+            raise ValueError("max_attempts is at least 1")
+        if self.base_delay < 0 or self.max_delay < 0:
+            raise ValueError("base_delay and max_delay are seconds, not below 0")
+
+    def wait(self, attempt: int, retry_after: float | None = None) -> float:
+        """Seconds to wait after the attempt of that number failed."""
+        if retry_after is not None:
+            return min(max(retry_after, 0.0), self.max_delay)
+        # Chance spreads the clients that failed together; it guards nothing.
+        return min(self.base_delay * 2.0 ** (attempt - 1) + random.uniform(0, 0.5), self.max_delay)
+
+
+class RetryingClient:
+    """A client that tries again where the error says that it is worth it."""
+
+    def __init__(self, client: Any, policy: RetryPolicy | None = None, *, sleep: Callable[[float], Any] | None = None):
+        self.client = client
+        self.policy = policy or RetryPolicy()
+        self._sleep = sleep
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "client":  # not built yet, as when it is copied
+            raise AttributeError(name)
+        return getattr(self.client, name)
+
+    @property
+    def name(self) -> str:
+        """The client's own."""
+        return str(self.client.name)
+
+    @property
+    def model(self) -> str:
+        """The client's own."""
+        return str(self.client.model)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether :meth:`complete` is awaited."""
+        return inspect.iscoroutinefunction(self.client.complete) or bool(getattr(self.client, "is_async", False))
+
+    def complete(self, request: ModelRequest) -> Any:
+        """Send the request, and again where that may help. Awaited where the client's own is."""
+        if self.is_async:
+            return self._on_a_loop(request, self.client.complete)
+        attempts = _attempts(self.policy)
+        wait = next(attempts)
+        while True:
+            if wait:
+                (self._sleep or time.sleep)(wait)
+            try:
+                response = self.client.complete(request)
+            except treadle.ProviderError as error:
+                wait = attempts.send(translated(error, provider=self.name))
+                continue
+            return _finished(attempts, response)
+
+    async def complete_async(self, request: ModelRequest) -> ModelResponse:
+        """The same on trio, whatever the client's own is."""
+        return await self._on_a_loop(request, lambda each: complete_on_trio(self.client, each))
+
+    async def _on_a_loop(self, request: ModelRequest, complete: Callable[[ModelRequest], Any]) -> ModelResponse:
+        attempts = _attempts(self.policy)
+        wait = next(attempts)
+        while True:
+            if wait:
+                await self._sleep_on_loop(wait)
+            try:
+                response = await complete(request)
+            except treadle.ProviderError as error:
+                wait = attempts.send(translated(error, provider=self.name))
+                continue
+            return _finished(attempts, response)
+
+    async def _sleep_on_loop(self, seconds: float) -> None:
+        if self._sleep is not None:
+            slept = self._sleep(seconds)
+            if inspect.isawaitable(slept):
+                await slept
+            return
+        import trio
+
+        if trio.lowlevel.in_trio_task():
+            await trio.sleep(seconds)
+        else:
+            import asyncio
+
+            await asyncio.sleep(seconds)
+
+    def close(self) -> None:
+        """Close the client, where it can be."""
+        close = getattr(self.client, "close", None)
+        if close is not None:
+            close()
+
+
+async def complete_on_trio(client: Any, request: ModelRequest) -> Any:
+    """What a client answers, awaited on trio: async ones where they belong, others in a thread."""
+    complete_async = getattr(client, "complete_async", None)
+    if complete_async is not None:
+        return await complete_async(request)
+    if inspect.iscoroutinefunction(client.complete):
+        return await await_on_callers_loop(lambda: client.complete(request))
+    import trio
+
+    given = await trio.to_thread.run_sync(client.complete, request, abandon_on_cancel=True)
+    return await await_on_callers_loop(lambda: given) if inspect.isawaitable(given) else given
+
+
+def _attempts(policy: RetryPolicy) -> Generator[float, AgentLoopError | ModelResponse, ModelResponse]:
+    """Yields the seconds to wait before each attempt, and is sent how that ended.
+
+    It raises where no other one is made, and returns the response with what it took.
+    """
+    log: list[AttemptRecord] = []
+    wait, waited = 0.0, 0.0
+    for attempt in range(1, policy.max_attempts + 1):
+        ended = yield wait
+        if isinstance(ended, ModelResponse):
+            log.append(AttemptRecord(attempt=attempt, ok=True, request_sent=True, request_id=ended.request_id))
+            return ended.model_copy(
+                update={"attempts": attempt, "retry_wait_seconds": waited, "attempt_log": tuple(log)}
+            )
+        assert isinstance(ended, ProviderError)
+        again = ended.retryable and attempt < policy.max_attempts
+        wait = policy.wait(attempt, ended.retry_after) if again else 0.0
+        log.append(_record(attempt, ended, wait))
+        ended.attempts, ended.retry_wait_seconds, ended.attempt_log = attempt, waited, tuple(log)
+        if not again:
+            raise ended
+        waited += wait
+        listener = LISTENER.get()
+        if listener is not None:
+            listener(attempt, ended, wait)
+    raise AssertionError("the last attempt raises or returns")
+
+
+def _finished(
+    attempts: Generator[float, AgentLoopError | ModelResponse, ModelResponse], response: Any
+) -> ModelResponse:
+    try:
+        attempts.send(as_response(response))
+    except StopIteration as end:
+        made: ModelResponse = end.value
+        return made
+    raise AssertionError("a response ends the attempts")
+
+
+def _record(attempt: int, error: ProviderError, wait: float) -> AttemptRecord:
+    return AttemptRecord(
+        attempt=attempt,
+        ok=False,
+        error_type=type(error).__name__,
+        status_code=error.status_code,
+        phase=error.phase,
+        request_sent=error.request_sent,
+        request_id=error.request_id,
+        wait_seconds=wait,
+    )
