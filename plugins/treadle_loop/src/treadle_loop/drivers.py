@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, TypeVar
 
 from treadle import ModelRequest, ModelResponse, ToolCallPart, ToolResultPart
-from treadle.nurseries import open_nursery
 from treadle_loop.asks import Ask, AskModel, RunTools
 
 __all__ = ["drive", "drive_sync"]
@@ -58,6 +57,8 @@ async def _run(
 ) -> Sequence[ToolResultPart]:
     if len(ask.calls) == 1 or not ask.at_once:
         return [await run_tool(call) for call in ask.calls]
+    from treadle.nurseries import open_nursery  # it imports trio
+
     results: list[ToolResultPart | None] = [None] * len(ask.calls)
 
     async def fill(index: int, running: Awaitable[ToolResultPart]) -> None:

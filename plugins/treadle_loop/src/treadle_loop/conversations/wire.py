@@ -53,8 +53,14 @@ def _assistant(content: tuple[Part, ...], origin: Origin | None) -> treadle.Assi
     if isinstance(raw, Mapping) and raw.keys() == _RAW and len(raw["parts"]) == len(content):
         parts = [_part(each, data) for each, data in zip(content, raw["parts"], strict=True)]
         return treadle.AssistantMessage(parts=tuple(parts), provider_data=raw["message"])
-    data = {} if origin is None else {_OURS: {"origin": origin.model_dump()}}
+    data = {} if origin is None else {_OURS: _carried(origin)}
     return treadle.AssistantMessage(parts=tuple(_part(each, {}) for each in content), provider_data=data)
+
+
+def _carried(origin: Origin) -> dict[str, Any]:
+    """An origin that is not ours, in a form in which a paused turn and its continuation are joined as they should be:
+    lists are put together, what must be alike is compared."""
+    return {"origin": {"provider": origin.provider, "api": origin.api, "raw": origin.raw}, "models": [origin.model]}
 
 
 def _part(part: Part, data: Mapping[str, Any]) -> Any:
@@ -251,7 +257,7 @@ def _origin(message: treadle.AssistantMessage, api: str | None, model: str | Non
     """What the provider must get back, as the transcript keeps it: of the message and of each of its parts."""
     kept = message.provider_data.get(_OURS)
     if kept is not None:
-        return Origin.model_validate(kept["origin"])
+        return Origin(**kept["origin"], model=kept["models"][-1]) if kept["origin"] else None
     parts = [{} if _OURS in each.provider_data else dict(each.provider_data) for each in message.parts]
     names = [*message.provider_data, *(name for data in parts for name in data)]
     if not names:
