@@ -605,3 +605,27 @@ def test_run_conversation_returns_the_transcript_itself(openai: OpenAIServer) ->
     finally:
         client.close()
     assert final_text(transcript) == "hello"
+
+
+def test_tuning_that_an_api_lacks_is_left_out_with_a_warning(
+    openai: OpenAIServer, anthropic: AnthropicServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    search = HostedTool("web_search", {"dynamic_filtering": True, "search_context_size": "low", "max_uses": 2})
+    assert converse(claude(anthropic), hosted_tools=[search]).text == "hello"
+    assert "search_context_size" in caplog.text
+    caplog.clear()
+    assert converse(environment(openai, OPENAI_API="responses"), hosted_tools=[search]).text == "hello"
+    assert "dynamic_filtering is ignored" in caplog.text
+    assert openai.last.json["tools"][0]["search_context_size"] == "low"
+
+
+def test_claude_ignores_a_temperature_where_it_takes_none_and_says_so(
+    anthropic: AnthropicServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = build_client(Settings.from_env(claude(anthropic)))
+    try:
+        client.complete(ModelRequest(messages=tuple(asked().messages), temperature=0.5))
+    finally:
+        client.close()
+    assert "temperature" not in anthropic.last.json
+    assert "temperature" in caplog.text

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import inspect
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
 import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from treadle_loop import (
     DEFAULT_DEADLINE_SECONDS,
@@ -479,6 +483,15 @@ def test_the_order_of_an_iteration_is_warnings_request_call_response() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [{"stall_threshold": 1}, {"warn_at": (0.5, 0.2)}, {"warn_at": (0.5, 0.5)}, {"warn_at": (0,)}, {"warn_at": (1.1,)}],
+)
+def test_summary_options_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        SummaryOptions(**wrong)
+
+
 def test_each_fraction_of_a_budget_is_warned_of_once() -> None:
     observer = Everything()
     responses = [calling("f") for _ in range(9)]
@@ -584,3 +597,46 @@ def test_messages_and_parts_survive_what_the_loop_does_to_them() -> None:
     response = ModelResponse(content=(thinking, TextPart(text="hi")), origin=origin)
     result = converse(FakeClient(response))
     assert result.transcript.messages[1] == Message(role="assistant", content=response.content, origin=origin)
+
+
+calls = st.builds(
+    lambda name, call_id, bad: ToolCallPart(
+        id=call_id, tool_name=name, raw_arguments="[" if bad else None, parse_error="no JSON" if bad else None
+    ),
+    st.sampled_from(["f", "nope"]),
+    st.sampled_from(["a", "b", "c"]),
+    st.booleans(),
+)
+responses = st.builds(
+    lambda text, asks, stop: ModelResponse(content=(TextPart(text=text), *asks), stop_reason=stop),
+    st.sampled_from(["", "well"]),
+    st.lists(calls, max_size=3),
+    st.sampled_from([StopReason.END_TURN, StopReason.MAX_TOKENS, StopReason.PAUSED, StopReason.REFUSAL]),
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    script=st.lists(responses, min_size=1, max_size=5), cap=st.integers(1, 5), max_tokens=st.sampled_from([9, 64_000])
+)
+def test_whatever_a_model_replies_both_ways_to_run_give_the_same_and_a_transcript_that_can_be_sent(
+    script: list[ModelResponse], cap: int, max_tokens: int
+) -> None:
+    ends: list[Any] = []
+    for run in (
+        run_conversation_result,
+        lambda *given, **more: trio.run(partial(run_conversation_result_async, *given, **more)),
+    ):
+        client, transcript = FakeClient(*script, *["end"] * cap), asked()
+        try:
+            end: Any = run(
+                transcript, client, one_tool(), Deps(), max_iterations=cap, max_tokens=max_tokens
+            ).summary.status
+        except LoopBudgetExceeded as error:
+            end = error.kind
+        transcript.check_invariants()
+        assert len(client.requests) <= cap
+        for request in client.requests:
+            Transcript(messages=list(request.messages)).check_invariants()
+        ends.append((end, transcript.messages, len(client.requests)))
+    assert ends[0] == ends[1]
