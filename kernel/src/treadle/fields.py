@@ -4,6 +4,6 @@ A field of one of these types is parsed when the document loads; a mistake in it
 the checks know what it reads or writes.
 """
 
-from treadle._language import MISSING, ArgumentTree, Expression, StatePath, Template
+from treadle._language import MISSING, ArgumentTree, Expression, StatePath, Template, look_up
 
-__all__ = ["MISSING", "ArgumentTree", "Expression", "StatePath", "Template"]
+__all__ = ["MISSING", "ArgumentTree", "Expression", "StatePath", "Template", "look_up"]

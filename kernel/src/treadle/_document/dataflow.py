@@ -54,7 +54,10 @@ class Knowledge:
 
 
 class _Read(NamedTuple):
-    """One read of a step: ``of`` the state or of steps, at which parts, as it is shown, and where it stands."""
+    """One read of a step: ``of`` the state or of steps, at which parts, as it is shown, and where it stands.
+
+    A ``conversation`` need not be there: it begins with its first turn.
+    """
 
     place: Path
     of: str
@@ -62,6 +65,7 @@ class _Read(NamedTuple):
     shown: str
     inside: Inside | None
     bare: bool = False
+    conversation: bool = False
 
 
 @dataclass(slots=True)
@@ -200,7 +204,10 @@ class _Check:
         self._order: list[tuple[str, str]] = []
         self._before = list(graph.before)
         self._written = _Node()
+        self._talking: dict[tuple[Part, ...], int] = {}
         for number, step in enumerate(graph.steps):
+            for path in step.conversations():
+                self._talking[path.parts] = self._talking.get(path.parts, 0) | 1 << number
             for path in step.writes():
                 for node in self._way(path.parts, make=True):
                     node.below |= 1 << number
@@ -222,7 +229,8 @@ class _Check:
                 elif read.parts:
                     self._check_step_read(number, read)
             for path in step.writes():
-                self._note_shared(number, path.parts, shared)
+                if not self._talking.get(path.parts, 0) >> number & 1:
+                    self._note_shared(number, path.parts, shared)
         for parts, writers in shared.values():
             self._report_shared(parts, writers, strict=strict_outputs)
         return tuple(self._order)
@@ -249,7 +257,9 @@ class _Check:
         inside = way[-1].below if way and len(way) == len(_settled(read.parts)) else 0
         related = (covering | inside) & ~(1 << number)
         if related:
-            self._check_order(number, read, covering, related, provided=root in self._keys)
+            self._check_order(number, read, covering, related, provided=root in self._keys or read.conversation)
+        elif read.conversation:
+            return
         elif root in self._keys:
             self._check_inside(number, read)
         elif root not in self._doubtful:
@@ -281,6 +291,12 @@ class _Check:
             message = f"'{read.shown}' comes from {self._names(added)}, {reason}"
             self._add(number, read, "missing-dependency", message, self._depends_on(added))
         beside = (running & ((1 << end) - 1)) >> begins[number] << begins[number]
+        if read.conversation and (talking := beside & self._talking[read.parts]):
+            beside &= ~talking
+            if others := talking & ((1 << number) - 1):  # told once, of the later of the two
+                message = f"{self._names(others | 1 << number)} may run at the same time and go on with '{read.shown}'"
+                hint = f"each would keep a copy of its own, and a turn would be lost; {self._depends_on(others)}"
+                self._add(number, read, "shared-conversation", message, hint, severity="error")
         if beside:
             message = f"'{read.shown}' comes from {self._names(beside)}, which may run at the same time; it is not seen"
             self._add(number, read, "parallel-read", message, self._depends_on(beside))
@@ -418,13 +434,15 @@ def unread_keys(steps: Iterable[Step], known: Iterable[str], given: Iterable[str
 
 def _reads(step: Step) -> Iterator[_Read]:
     """What a step reads; once for each field and reference."""
+    conversations = frozenset(step.conversations())
     for dotted, value in step.reads():
         place = dotted_path(dotted)
+        talks = isinstance(value, StatePath) and value in conversations
         seen: set[tuple[Path, str]] = set()
         for read in _reads_of(place, value):
             if read.parts and (read.place, read.shown) not in seen:
                 seen.add((read.place, read.shown))
-                yield read
+                yield read._replace(conversation=True) if talks else read
 
 
 def _reads_of(place: Path, value: Template | Expression | StatePath | ArgumentTree) -> Iterator[_Read]:

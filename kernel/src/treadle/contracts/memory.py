@@ -6,15 +6,50 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from treadle._dataclasses import dataclass
-from treadle.messages import Message, ModelRequest, ModelResponse
+from treadle.errors import StateError
+from treadle.messages import AssistantMessage, Message, ModelRequest, ModelResponse, SystemMessage, ToolMessage
 
 if TYPE_CHECKING:
     from treadle.contracts.step import StepContext
 
-__all__ = ["Conversation", "Group", "Memory", "TokenCounter", "TrimPolicy", "Trimmed"]
+__all__ = ["Conversation", "Group", "Memory", "TokenCounter", "TrimPolicy", "Trimmed", "grouped", "summary_message"]
 
 Group = tuple[Message, ...]
 """Messages that may not be parted: one message, or a call with all of its results."""
+
+
+def grouped(messages: Sequence[Message]) -> tuple[Group, ...]:
+    """The messages in groups. What can be grouped can be sent, as far as calls and results go.
+
+    Every call has one result in the message after it, and there are no other results: vendors refuse anything else
+    (https://platform.openai.com/docs/guides/function-calling, https://docs.claude.com/en/docs/build-with-claude/tool-use).
+
+    :raises StateError: a call without its result, or a result without its call, named by the call's id.
+    """
+    groups: list[Group] = []
+    waiting: list[str] = []
+    for message in (*messages, None):
+        given = [each.call_id for each in message.results] if isinstance(message, ToolMessage) else []
+        for call in waiting:
+            if given.count(call) != 1 or waiting.count(call) != 1:
+                found = "no result" if not given.count(call) else "several results, or shares its id with another"
+                raise StateError(f"the tool call '{call}' has {found}; each has one, in the message after it")
+        for call in given:
+            if call not in waiting:
+                raise StateError(f"there is a result of '{call}', which the message before it does not call")
+        if isinstance(message, ToolMessage) and waiting:
+            groups[-1] += (message,)
+        elif isinstance(message, ToolMessage):
+            raise StateError("there are tool results without a call")
+        elif message is not None:
+            groups.append((message,))
+        waiting = [each.call_id for each in message.tool_calls] if isinstance(message, AssistantMessage) else []
+    return tuple(groups)
+
+
+def summary_message(summary: str) -> SystemMessage:
+    """How a summary is sent, and counted: after the leading system messages."""
+    return SystemMessage(text=f"Summary of the conversation so far: {summary}")
 
 
 class TokenCounter(Protocol):
@@ -85,7 +120,8 @@ class Memory(Protocol):
         :param turn: what the user says now; None where the conversation ends with the user's or a tool's turn.
         :param speaker: who will answer, where several do. The system prompt is then for this turn and is not kept.
         :param model: which will answer: for counting, and for what a trim policy asks.
-        :param settings: ``token_budget`` and ``trim_policy`` for this turn, over the conversation's own.
+        :param settings: ``token_budget`` and ``trim_policy`` for this turn, over the conversation's own; ``store``, the
+            name under which it is kept across runs. A memory that cannot do what one asks says so.
         :raises StateError: what is kept there is no conversation, or has no room for the turn.
         """
         ...

@@ -310,6 +310,10 @@ class Step(BaseModel, ABC):
         """The state paths it may write."""
         return () if self.output is None else (self.output,)
 
+    def conversations(self) -> Iterable[StatePath]:
+        """Those of the paths it reads and writes where a conversation is kept: it may begin there, and takes turns."""
+        return ()
+
     def targets(self) -> Mapping[str, str]:
         """Steps that run only if this one lets them, each with a label for the edge."""
         return {}

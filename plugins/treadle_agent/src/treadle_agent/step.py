@@ -25,7 +25,7 @@ from treadle import (
 from treadle_agent.checking import check_agent
 from treadle_agent.definition import AgentDefinition
 from treadle_loop.loop import Outcome
-from treadle_loop.opening import open_turn
+from treadle_loop.opening import ConversationField, conversation_path, open_turn
 
 if TYPE_CHECKING:
     from treadle_agent.turn import AgentReply, Approve
@@ -55,7 +55,9 @@ class AgentStep(Step):
     needs = ("provider",)
 
     agent: str | AgentDefinition = Field(description="the agent's file, or its definition")
-    conversation: StatePath | None = Field(default=None, description="state path of the conversation to go on with")
+    conversation: ConversationField | None = Field(
+        default=None, description="state path of the conversation to go on with; with a store, {key: ..., store: ...}"
+    )
     prompt: Template = Field(description="the user turn")
 
     @model_validator(mode="before")
@@ -127,7 +129,11 @@ class AgentStep(Step):
 
     def writes(self) -> Iterable[StatePath]:
         """The output and the conversation."""
-        return (path for path in (self.output, self.conversation) if path is not None)
+        return (*super().writes(), *self.conversations())
+
+    def conversations(self) -> Iterable[StatePath]:
+        """The conversation, if it has one."""
+        return conversation_path(self.conversation)
 
     def model_requests(self, config: RunConfig) -> Iterable[ModelRequest]:
         """The first request of an agent that is defined here, with its templates as they stand."""

@@ -9,5 +9,8 @@ from treadle import Offer, hookimpl
 
 @hookimpl
 def treadle_step_types() -> Mapping[str, Offer]:
-    """The step type ``llm_call``."""
-    return {"llm_call": Offer("treadle_llm_call.step:LlmCall", "Ask a model")}
+    """The step types ``llm_call`` and ``embed``."""
+    return {
+        "llm_call": Offer("treadle_llm_call.step:LlmCall", "Ask a model"),
+        "embed": Offer("treadle_llm_call.embed:Embed", "Turn texts into vectors"),
+    }

@@ -29,7 +29,7 @@ from treadle import (
 from treadle_llm_call.thinking import Thinking
 from treadle_llm_call.tool_use import NamedChoice, ToolDeclaration, loop_tools, tool_choice
 from treadle_loop.loop import LoopSettings, Outcome
-from treadle_loop.opening import open_turn
+from treadle_loop.opening import ConversationField, conversation_path, open_turn
 from treadle_loop.response_schema import ModelBlock, ResponseSchema
 from treadle_loop.shapes import Shape
 from treadle_loop.turn import take_turn
@@ -55,7 +55,9 @@ class LlmCall(Step):
         }
     )
 
-    conversation: StatePath | None = Field(default=None, description="state path of the conversation to go on with")
+    conversation: ConversationField | None = Field(
+        default=None, description="state path of the conversation to go on with; with a store, {key: ..., store: ...}"
+    )
     prompt: Template | None = Field(
         default=None,
         validate_default=True,
@@ -173,7 +175,11 @@ class LlmCall(Step):
 
     def writes(self) -> Iterable[StatePath]:
         """The output and the conversation."""
-        return (path for path in (self.output, self.conversation) if path is not None)
+        return (*super().writes(), *self.conversations())
+
+    def conversations(self) -> Iterable[StatePath]:
+        """The conversation, if it has one."""
+        return conversation_path(self.conversation)
 
     def references(self) -> Iterable[Reference]:
         """The tools and the class that it names, and what keeps its conversation."""

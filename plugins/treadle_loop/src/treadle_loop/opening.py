@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from treadle import (
     AssistantMessage,
@@ -15,10 +17,37 @@ from treadle import (
     StatePath,
     StepContext,
     SystemMessage,
+    Template,
     UserMessage,
 )
 
-__all__ = ["Opening", "open_turn"]
+__all__ = ["ConversationField", "Opening", "StoredConversation", "conversation_path", "open_turn"]
+
+
+class StoredConversation(BaseModel):
+    """A conversation that is kept under a name as well, so that another run can go on with it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    key: StatePath = Field(description="state path of the conversation")
+    store: Template = Field(description="the name under which it is kept across runs")
+
+
+def _form_of(written: object) -> str:
+    return "stored" if isinstance(written, Mapping | StoredConversation) else "path"
+
+
+ConversationField = Annotated[
+    Annotated[StatePath, Tag("path")] | Annotated[StoredConversation, Tag("stored")], Discriminator(_form_of)
+]
+"""Where a step's conversation is kept: a state path, or ``{key: ..., store: ...}``."""
+
+
+def conversation_path(conversation: StatePath | StoredConversation | None) -> tuple[StatePath, ...]:
+    """Where in the state a step's conversation is, if it has one."""
+    if conversation is None:
+        return ()
+    return (conversation.key if isinstance(conversation, StoredConversation) else conversation,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +72,14 @@ async def open_turn(
     system_prompt: str | None,
     model: str,
     media: tuple[MediaPart, ...] = (),
-    conversation: StatePath | None = None,
+    conversation: StatePath | StoredConversation | None = None,
     speaker: str | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Opening:
     """The messages of a turn.
 
     :param media: goes with this turn's prompt and is not kept.
-    :param conversation: where in the state it is kept; None for a turn that stands alone.
+    :param conversation: where it is kept; None for a turn that stands alone.
     :param speaker: whose turn it is, where several share it; the system prompt is then for this turn alone.
     :param settings: what the step says about the conversation (``token_budget``, ``trim_policy``), over its own.
     :raises NotInstalledError: nothing keeps conversations here.
@@ -61,14 +90,18 @@ async def open_turn(
         asked: tuple[Message, ...] = () if system_prompt is None else (SystemMessage(text=system_prompt),)
         return Opening(messages=(*asked, *_with_media(() if turn is None else (turn,), media)))
     memory: Memory = ctx.role("memory")
+    said = dict(settings or {})
+    if isinstance(conversation, StoredConversation):
+        said["store"] = ctx.render(conversation.store)
+    (path,) = conversation_path(conversation)
     begun = await memory.begin(
         ctx,
-        key=str(conversation),
+        key=str(path),
         system_prompt=system_prompt,
         turn=turn,
         speaker=speaker,
         model=model,
-        settings=settings or {},
+        settings=said,
     )
     messages = begun.messages if turn is None else _with_media(begun.messages, media)
     return Opening(messages=messages, memory=memory, conversation=begun)
