@@ -41,6 +41,7 @@ def _later(where: str, names: str, package: str) -> list[Row]:
 
 _CALL = "test_a_call_sends_what_the_file_says_and_writes_the_reply"
 _AGENT = "test_an_agent_takes_a_turn_by_its_file"
+_TALKS = "test_steps_and_agents_go_on_with_a_conversation_of_the_state"
 _NAMES = "test_json_has_agentlooms_names"
 _TOOLS = "test_the_built_in_tools_give_what_they_gave"
 _SANDBOX = "test_an_enabled_sandbox_holds_the_tools"
@@ -134,7 +135,8 @@ ROWS: tuple[Row, ...] = (
         "test_at_the_most_iterations_the_last_text_is_the_answer_and_nothing_more_runs",
     ),
     Row("llm_call.thinking", "same", "", "test_thinking_asks_for_reasoning_and_keeps_it_out_of_the_state"),
-    *_later("llm_call", "conversation speaker", "treadle-conversation"),
+    Row("llm_call.conversation", "better", "`{key: ..., store: ...}` goes on in the next run", _TALKS),
+    Row("llm_call.speaker", "same", "", _TALKS),
     *_later("llm_call", "attachments", "treadle-attachments"),
     Row("router.conditions", "better", "checked when the file loads, and joins run", _ROUTES),
     Row(
@@ -155,7 +157,7 @@ ROWS: tuple[Row, ...] = (
     Row("tool.shell_command", "same", "", _TOOLS),
     Row("tool.http_request", "same", "", "test_http_request_gives_status_headers_and_body"),
     *_rows("agent", "agent prompt", "same", _AGENT),
-    *_later("agent", "conversation", "treadle-conversation"),
+    Row("agent.conversation", "better", "`{key: ..., store: ...}` goes on in the next run", _TALKS),
     *_later("agent", "attachments", "treadle-attachments"),
     *_rows(
         "agent file",
@@ -163,10 +165,16 @@ ROWS: tuple[Row, ...] = (
         "same",
         _AGENT,
     ),
-    *_later("agent file", "memory", "treadle-conversation"),
+    Row("agent file.memory", "same", "", _TALKS),
     *_later("subworkflow", "workflow_path workflow_inline isolated_state input return_keys", "treadle-flow"),
     *_later("approval_gate", "notify timeout_seconds on_timeout", "treadle-approval"),
-    *_later("embed", "inputs model dimensions", "treadle-llm-call"),
+    Row(
+        "embed.inputs",
+        "better",
+        "a wrong path is found when the file loads",
+        "test_embed_writes_vectors_and_its_own_output_says_how_many",
+    ),
+    *_rows("embed", "model dimensions", "same", "test_embed_writes_vectors_and_its_own_output_says_how_many"),
     *_rows(
         "result",
         "workflow_name status step_results final_state total_duration_ms total_tokens error run_id annotations",
@@ -211,7 +219,7 @@ ROWS: tuple[Row, ...] = (
     *_rows("agent inspect", "--json", "same", "test_agent_inspect_prints_what_the_agent_is"),
 )
 
-WAITING = {"agent": {"conversation"}, "llm_call": {"conversation", "speaker"}}
+WAITING: dict[str, set[str]] = {}
 """Fields that come later and are known already, to say what is missing."""
 
 ADDED = {

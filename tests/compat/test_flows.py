@@ -282,6 +282,28 @@ async def test_a_forbidden_pattern_fails_an_agent_without_another_attempt(host):
     assert (result.step_results["a"].status, result.step_results["a"].attempts) == ("failed", 1)
 
 
+# --- conversations and embeddings -----------------------------------------------------------------
+
+
+async def test_steps_and_agents_go_on_with_a_conversation_of_the_state(host):
+    result, _ = await run(host, "conversations", config={"provider": "mock"})
+    assert result.status == "success", result.error
+    chat = result.final_state["chat"]
+    assert [each["role"] for each in chat["messages"]] == ["system", "user", "assistant", "user", "assistant"]
+    assert (chat["token_budget"], chat["trim_policy"]) == (800, "drop_pairs")
+    assert [(each["role"], each.get("name")) for each in result.final_state["debate"]["messages"]] == [
+        ("user", None), ("assistant", "alice"), ("assistant", "bob"), ("user", None), ("assistant", "carol"),
+    ]  # fmt: skip
+    assert result.final_state["critique"] == result.final_state["debate"]["messages"][2]["content"]
+
+
+async def test_embed_writes_vectors_and_its_own_output_says_how_many(host):
+    step = {"id": "a", "type": "embed", "inputs": "state.texts", "model": "m", "dimensions": 3, "output": "vectors"}
+    result, _ = await run(host, steps(step, config={"provider": "mock"}, state={"texts": ["one", "two"]}))
+    assert [len(each) for each in result.final_state["vectors"]] == [3, 3]
+    assert result.step_results["a"].output == "2 vectors x 3"
+
+
 # --- routers --------------------------------------------------------------------------------------
 
 

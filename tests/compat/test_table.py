@@ -69,7 +69,7 @@ def test_every_field_of_the_code_is_in_the_table_or_listed_as_ours(host: Host) -
         "step": treadle.Step,
         "retry": RetrySettings,
         "sandbox": host.sole("sandbox", "a test").load().block_model,
-        **{name: host.load("step_type", name) for name in ("llm_call", "router", "agent")},
+        **{name: host.load("step_type", name) for name in ("llm_call", "embed", "router", "agent")},
     }
     for where, model in models.items():
         own = set(model.model_fields) - (common if where not in ("step", "top") else set())
@@ -90,7 +90,7 @@ _EXAMPLES: dict[str, Any] = {
     "attachments": [{"source": "a.png"}],
 }
 
-_STEPS = {"subworkflow", "approval_gate", "embed"}
+_STEPS = {"subworkflow", "approval_gate"}
 
 
 def document(row: Row) -> dict[str, Any]:
@@ -105,7 +105,6 @@ def document(row: Row) -> dict[str, Any]:
     elif where == "agent":
         step = {"id": "a", "type": where, "agent": {"name": "desk"}, "prompt": "hi", name: value}
     else:
-        step |= {"conversation": "state.chat"} if name == "speaker" else {}
         step[name] = value
     return {"name": "x", "config": config, "steps": [step]}
 
@@ -126,8 +125,8 @@ def test_what_is_not_there_yet_is_refused_and_never_ignored(row: Row, host: Host
         assert problem.message == f"no step type '{where}'" or problem.message.startswith(f"step type '{where}' is not")
         _names_the_package(problem, host.catalogue.distribution("step_type", where))
     else:
-        field = "conversation" if name == "speaker" else name
-        place = f"config.{name}" if where == "config" else f"steps.a.{field}"
+        places = {"config": f"config.{name}", "sandbox": "config.sandbox.enabled"}
+        place = places.get(where, f"steps.a.{name}")
         assert place in problems, "the field has come: move its row"
         if where == "config":
             _names_the_package(problems[place], host.catalogue.distribution("config_field", name))
@@ -152,7 +151,6 @@ def test_a_package_that_is_in_this_repository_is_in_the_readmes_table(package: s
             "treadle-approval",
             "treadle-otel",
             "treadle-attachments",
-            "treadle-conversation",
             "treadle-journal-sqlite",
         }
 

@@ -64,7 +64,7 @@ def test_every_kind_of_message_becomes_its_turn() -> None:
     )["messages"]
     assert turns == [
         {"role": "system", "content": "be brief"},
-        {"role": "user", "content": "ab"},
+        {"role": "user", "content": "[Ann] ab"},
         {
             "role": "assistant",
             "content": "look",

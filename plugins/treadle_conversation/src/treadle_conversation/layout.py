@@ -57,6 +57,8 @@ class Layout:
             if start == len(self.older) or (isinstance(self.older[start][0], UserMessage) and may_begin(start)):
                 yield self.older[:start], (*self.lead, *self.older[start:], *self.newest, *self.work)
         for start in range(1, len(self.work)):
+            if not self.newest and isinstance(self.work[start][0], SystemMessage):
+                continue  # it would come to stand among the leading ones, and stay for ever
             yield (*self.older, *self.work[:start]), (*self.lead, *self.newest, *self.work[start:])
 
 

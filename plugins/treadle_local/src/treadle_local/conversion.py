@@ -127,14 +127,14 @@ def _response_format(output: OutputSchema) -> dict[str, Any]:
 
 
 def _turns(message: Message) -> Iterable[dict[str, Any]]:
-    """One message as the server's turns. Templates show no speaker's name, so ``name`` is not sent."""
+    """One message as the server's turns. Templates show no speaker's name, so it stands before the text."""
     match message:
         case SystemMessage():
             yield {"role": "system", "content": message.text}
         case UserMessage():
-            yield {"role": "user", "content": message.text}
+            yield {"role": "user", "content": _said(message)}
         case AssistantMessage():
-            turn: dict[str, Any] = {"role": "assistant", "content": message.text}
+            turn: dict[str, Any] = {"role": "assistant", "content": _said(message)}
             if message.tool_calls:
                 turn["tool_calls"] = [_tool_call(call) for call in message.tool_calls]
             yield turn
@@ -146,6 +146,12 @@ def _turns(message: Message) -> Iterable[dict[str, Any]]:
                     "name": result.tool_name,
                     "content": result.content,
                 }
+
+
+def _said(message: UserMessage | AssistantMessage) -> str:
+    if not message.name:
+        return message.text
+    return f"[{message.name}] {message.text}" if message.text else f"[{message.name}]"
 
 
 def _tool_call(call: ToolCallPart) -> dict[str, Any]:
