@@ -1,4 +1,4 @@
-"""The packages in ``examples/plugins``: two that work, and a broken one that stops nobody."""
+"""The packages in ``examples/plugins``: three that work, and a broken one that stops nobody."""
 
 from __future__ import annotations
 
@@ -16,10 +16,22 @@ from workspace import ROOT, distributions
 from installs.wheelhouse import Environment, build
 
 EXAMPLES = ROOT / "examples" / "plugins"
-GOOD = ("acme-keep-last", "acme-weather")
+GOOD = ("acme-chat-files", "acme-keep-last", "acme-weather")
 
 NEEDY = "name: needy\nsteps:\n  - {id: a, type: acme_broken}\n"
 OTHER = "name: other\nconfig: {provider: mock}\nsteps:\n  - {id: a, type: llm_call, prompt: Hello, output: said}\n"
+
+SAID = ", ".join(f"{{role: {role}, content: {role} {n}}}" for n in range(5) for role in ("user", "assistant"))
+TALK = f"""\
+name: talk
+config: {{provider: mock}}
+state:
+  chat:
+    token_budget: 70
+    messages: [{SAID}]
+steps:
+  - {{id: a, type: llm_call, conversation: state.chat, prompt: And now?}}
+"""
 
 
 @contextmanager
@@ -55,6 +67,35 @@ def test_a_good_one_passes_its_tests_and_the_check(name: str, strangers: Environ
             result = json.loads(done)
             assert result["status"] == "success"
             assert list(result["final_state"]["warmest"]) == ["Lima", "Århus", "Oslo"]
+
+
+def test_a_deployment_swaps_the_memory_and_a_policy_and_the_workflow_stays(
+    strangers: Environment, tmp_path: Path
+) -> None:
+    (tmp_path / "talk.yaml").write_text(TALK)
+
+    def run(settings: str) -> tuple[int, list[dict[str, str]]]:
+        """How many messages the state has afterwards, and what is in the files of acme-chat-files."""
+        (tmp_path / "treadle.yaml").write_text(settings)
+        done = json.loads(strangers.run("treadle", "run", "talk.yaml", "--json", "-q", cwd=tmp_path))
+        assert done["status"] == "success", done
+        chat, file = done["final_state"]["chat"], tmp_path / "chats" / "chat.json"
+        return len(chat["messages"]), json.loads(file.read_text(encoding="utf-8")) if file.is_file() else []
+
+    strangers.run("python", "-m", "pip", "install", "-q", "treadle-conversation", cwd=tmp_path)
+    try:
+        with installed("acme-keep-last", strangers, tmp_path):
+            # Ten messages, a prompt and a reply: one exchange too many for the budget.
+            assert run("{}\n") == (10, [])
+            assert run("aliases: {trim_policies: {drop_oldest: acme_keep_last}}\n") == (6, [])
+        with installed("acme-chat-files", strangers, tmp_path):
+            (tmp_path / "treadle.yaml").write_text("{}\n")
+            said = strangers.run("treadle", "run", "talk.yaml", cwd=tmp_path, exit_code=2)
+            assert "roles.memory" in said, said
+            assert [len(run("roles: {memory: acme_chat_files}\n")[1]) for _ in range(2)] == [2, 4]
+            assert run("roles: {memory: conversation}\n")[0] == 10
+    finally:
+        strangers.run("python", "-m", "pip", "uninstall", "-q", "-y", "treadle-conversation", cwd=tmp_path)
 
 
 def test_the_broken_one_stops_only_what_needs_it(strangers: Environment, tmp_path: Path) -> None:

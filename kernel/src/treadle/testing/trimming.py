@@ -9,7 +9,7 @@ from typing import Any
 
 import trio
 
-from treadle.contracts.memory import Group, Trimmed, TrimPolicy
+from treadle.contracts.memory import Group, Trimmed, TrimPolicy, grouped
 from treadle.errors import RateLimitError, TreadleError
 from treadle.messages import (
     AssistantMessage,
@@ -78,7 +78,7 @@ class _Case:
         kept = _count(_messages(_kept(groups)))
         # Mostly between what must stay and the whole; now and then below what must stay.
         low = 1 if random.random() < 0.15 else min(kept, whole)
-        return cls(tuple(groups), random.randint(low, whole), _SUMMARY if random.random() < 0.3 else None)
+        return cls(grouped(_messages(groups)), random.randint(low, whole), _SUMMARY if random.random() < 0.3 else None)
 
 
 def _instructions(random: random.Random) -> Iterator[Group]:

@@ -1,0 +1,1 @@
+"""A memory of conversations for Treadle: one JSON file for each."""
