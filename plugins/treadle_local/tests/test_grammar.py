@@ -68,6 +68,5 @@ def test_only_the_keyword_is_touched_not_data_or_a_property_of_that_name() -> No
         "type": "object",
         "properties": {"pattern": {"type": "string"}},
         "enum": [{"pattern": "x"}],
-        "default": {"pattern": "x"},
         "anyOf": [{}, True],
     }

@@ -252,11 +252,15 @@ def test_strict_closes_every_object_and_leaves_the_schema_alone() -> None:
         "$defs": {"d": inner},
         "required": ["a"],
     }
-    closed = {**inner, "additionalProperties": False, "required": ["b"]}
+    closed = {
+        "type": "object",
+        "properties": {"b": {"type": ["string", "null"]}},  # null is how strict mode leaves a property out
+        "additionalProperties": False,
+        "required": ["b"],
+    }
     assert strict_schema(schema) == {
         "type": "object",
         "properties": {"a": {"type": "array", "items": closed}, "c": {"anyOf": [closed, {"type": "null"}]}},
-        "$defs": {"d": closed},
         "required": ["a", "c"],
         "additionalProperties": False,
     }

@@ -32,7 +32,7 @@ def object_of(**properties: Any) -> dict[str, Any]:
         ),
         (
             object_of(a={"anyOf": [{"type": "string"}, {"type": "x"}]}),
-            "parameters.properties.a.anyOf[1].type: 'x' is no type of JSON Schema",
+            "parameters.properties.a.anyOf.1.type: 'x' is no type of JSON Schema",
         ),
         (object_of(a={"$ref": "#/$defs/b"}), "parameters.properties.a.$ref: '#/$defs/b' leads nowhere in this schema"),
         (object_of(a={"default": float("nan")}), "parameters.properties.a.default: holds what JSON cannot say"),

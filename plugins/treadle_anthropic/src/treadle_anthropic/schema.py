@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from treadle.schemas import SchemaRefused, described, inlined, merged, with_inside
+
 __all__ = ["format_schema", "input_schema", "input_schema_problem"]
 
-_MAPS = ("properties", "$defs", "definitions")
-_LISTS = ("anyOf", "allOf", "oneOf")
-_KEPT = ("$ref", "type", "enum", "const", "title", "required", "default")
+_CHOICES = ("anyOf", "allOf", "oneOf")
+_KEPT = frozenset({"type", "enum", "const", "title", "description", "required", "properties", "items", "anyOf"})
 _FORMATS = frozenset(
     {"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"}
 )  # fmt: skip
-_LOCAL = re.compile(r"#/(?:\$defs|definitions)/([^/]+)")
+_NO_RULES = frozenset({"$anchor", "$comment", "$id", "$schema", "additionalProperties", "default", "deprecated",
+                       "examples", "readOnly", "writeOnly"})  # fmt: skip
 _PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
@@ -29,34 +31,36 @@ class _CannotSay(Exception):
     """The API's dialect cannot say what the schema says."""
 
 
-def format_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+def format_schema(schema: Mapping[str, Any], dropped: list[str] | None = None) -> dict[str, Any] | None:
     """The schema for ``output_config.format``, or None where the dialect cannot say it.
 
     That is so where an object takes properties of any name, a place takes anything at all, or a definition
-    leads back to itself. The schema given is not changed.
+    leads back to itself. References are followed, defaults left out. The schema given is not changed.
+
+    :param dropped: takes the place of each keyword that is not held to, such as ``properties.age.minimum``.
     """
     try:
-        _refuse_loops(schema)
-        return _closed(schema)
-    except _CannotSay:
+        whole = inlined(schema)
+        if "$defs" in whole:
+            return None
+        return _closed(whole, "", [] if dropped is None else dropped)
+    except (_CannotSay, SchemaRefused):
         return None
 
 
-def _closed(schema: Any) -> dict[str, Any]:
-    if not isinstance(schema, Mapping) or not any(key in schema for key in ("type", "$ref", "enum", "const", *_LISTS)):
+def _closed(schema: Any, path: str, dropped: list[str]) -> dict[str, Any]:
+    while isinstance(schema, Mapping) and isinstance(schema.get("allOf"), list | tuple):
+        schema = merged({key: value for key, value in schema.items() if key != "allOf"}, *schema["allOf"])
+    if not isinstance(schema, Mapping) or not any(key in schema for key in ("type", "enum", "const", *_CHOICES)):
         raise _CannotSay
+    if "oneOf" in schema and "anyOf" not in schema:
+        schema = {"anyOf" if key == "oneOf" else key: value for key, value in schema.items()}
     said: dict[str, Any] = {}
     unsaid: dict[str, Any] = {}
     for key, value in schema.items():
-        if key in _MAPS and isinstance(value, Mapping):
-            said[key] = {name: _closed(each) for name, each in value.items()}
-        elif key in _LISTS and isinstance(value, list):
-            said["anyOf" if key == "oneOf" else key] = [_closed(each) for each in value]
-        elif key == "items":
-            said[key] = _closed(value)
-        elif key in _KEPT or (key == "format" and value in _FORMATS) or (key == "minItems" and value in (0, 1)):
+        if key in _KEPT or (key == "format" and value in _FORMATS) or (key == "minItems" and value in (0, 1)):
             said[key] = value
-        elif key not in ("additionalProperties", "description", "$schema", "$id", "$comment", "examples"):
+        elif key not in _NO_RULES:
             unsaid[key] = value
     if any(isinstance(each, list | Mapping) for each in schema.get("enum", ())):
         raise _CannotSay
@@ -65,52 +69,14 @@ def _closed(schema: Any) -> dict[str, Any]:
         if schema.get("additionalProperties") or "patternProperties" in schema or "properties" not in schema:
             raise _CannotSay
         said["additionalProperties"] = False
-    if (kind == "array" or (isinstance(kind, list) and "array" in kind)) and "items" not in schema:
+    if (kind == "array" or (isinstance(kind, list) and "array" in kind)) and not isinstance(said.get("items"), Mapping):
         raise _CannotSay
-    words = [text for text in (schema.get("description"),) if isinstance(text, str)]
-    if unsaid:
-        words.append(json.dumps(unsaid, ensure_ascii=False, default=str))
-    if words:
-        said["description"] = "\n\n".join(words)
-    return said
+    dropped.extend(f"{path}.{key}".lstrip(".") for key in unsaid)
 
+    def inner(each: Any, place: str) -> Any:
+        return False if each is False else _closed(each, f"{path}.{place}".lstrip("."), dropped)
 
-def _refuse_loops(schema: Mapping[str, Any]) -> None:
-    """Refuse references that lead out of the schema, to nowhere, or back to themselves."""
-    definitions = {**_mapping(schema.get("definitions")), **_mapping(schema.get("$defs"))}
-    leads_to = {name: set(_references(each)) for name, each in definitions.items()}
-    pending = list(_references(schema))
-    if any(name not in definitions for name in (*pending, *(each for names in leads_to.values() for each in names))):
-        raise _CannotSay
-    for start in leads_to:
-        seen: set[str] = set()
-        ahead = list(leads_to[start])
-        while ahead:
-            name = ahead.pop()
-            if name == start:
-                raise _CannotSay
-            if name not in seen:
-                seen.add(name)
-                ahead.extend(leads_to[name])
-
-
-def _references(value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        reference = value.get("$ref")
-        if isinstance(reference, str):
-            found = _LOCAL.fullmatch(reference)
-            if found is None:
-                raise _CannotSay
-            yield found[1]
-        for each in value.values():
-            yield from _references(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _references(each)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    return with_inside(described(said, unsaid), inner)
 
 
 # --- tools ------------------------------------------------------------------------------------------
@@ -139,7 +105,7 @@ def _problem(text: str) -> str | None:
         return "parameters: a JSON Schema is a mapping"
     if schema.get("type", "object") != "object":
         return f"parameters.type: Anthropic takes an object, not {json.dumps(schema['type'])}"
-    for key in _LISTS:
+    for key in _CHOICES:
         if key in schema:
             return f"parameters.{key}: Anthropic takes none at the root of a tool's schema"
     from jsonschema import Draft202012Validator, SchemaError

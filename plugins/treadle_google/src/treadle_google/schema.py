@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from treadle.schemas import schema_problems
+from treadle.schemas import SchemaRefused, merged, pointed_at, schema_problems
 
-__all__ = ["SchemaRefused", "dialect_problems", "gemini_schema"]
+__all__ = ["dialect_problems", "gemini_schema"]
 
 _KEPT = ("maxItems", "minItems", "maxLength", "minLength", "maxProperties", "minProperties", "maximum", "minimum",
          "pattern")  # fmt: skip
@@ -32,6 +32,15 @@ _OF_KIND: Mapping[str, frozenset[str]] = {
     "ARRAY": frozenset({"maxItems", "minItems"}),
     "OBJECT": frozenset({"maxProperties", "minProperties"}),
 }
+_RULES = frozenset(
+    {
+        *_KEPT, "format", "enum", "const", "not", "if", "then", "else", "exclusiveMinimum", "exclusiveMaximum",
+        "multipleOf", "uniqueItems", "contains", "prefixItems", "additionalProperties", "patternProperties",
+        "propertyNames", "dependentRequired", "dependentSchemas", "unevaluatedProperties", "unevaluatedItems",
+    }
+)  # fmt: skip
+"""Keywords that hold values to something."""
+
 _HINTS: Sequence[tuple[str, tuple[str, ...]]] = (
     ("object", ("properties", "additionalProperties", "patternProperties", "required", "minProperties")),
     ("array", ("items", "prefixItems", "minItems", "maxItems", "uniqueItems")),
@@ -54,10 +63,6 @@ _MOST_SCHEMAS = 3000
 _MOST_HOPS = 30
 
 
-class SchemaRefused(ValueError):
-    """The schema cannot be said; the message begins with the path."""
-
-
 def dialect_problems(schema: Mapping[str, Any], root: str = "parameters") -> Iterator[str]:
     """What is wrong with a tool's parameters, each with its path; nothing where they can be sent."""
     problems = list(schema_problems(schema, root))
@@ -69,18 +74,22 @@ def dialect_problems(schema: Mapping[str, Any], root: str = "parameters") -> Ite
             yield str(error)
 
 
-def gemini_schema(schema: Mapping[str, Any], root: str = "parameters") -> dict[str, Any]:
+def gemini_schema(
+    schema: Mapping[str, Any], root: str = "parameters", dropped: list[str] | None = None
+) -> dict[str, Any]:
     """The schema in the dialect. The one given is not changed.
 
     :param root: what the whole is called in paths.
+    :param dropped: takes the path of each keyword that is not held to, such as ``parameters.properties.q.not``.
     :raises SchemaRefused: a reference leads nowhere, or there is no end to it.
     """
-    return _Compiler(schema).compiled(schema, root, ())
+    return _Compiler(schema, [] if dropped is None else dropped).compiled(schema, root, ())
 
 
 class _Compiler:
-    def __init__(self, root: Mapping[str, Any]) -> None:
+    def __init__(self, root: Mapping[str, Any], dropped: list[str]) -> None:
         self._root = root
+        self._dropped = dropped
         self._count = 0
 
     def compiled(self, schema: Any, path: str, within: tuple[str, ...]) -> dict[str, Any]:
@@ -90,8 +99,8 @@ class _Compiler:
         if not isinstance(schema, Mapping):  # true, or what somebody else has already complained of
             schema = {}
         schema, within = self._dereferenced(schema, path, within)
-        schema, merged = self._merged(schema, path, 0)
-        within = (*within, *merged)
+        schema, by_all_of = self._merged(schema, path, 0)
+        within = (*within, *by_all_of)
         if any(within.count(each) > (_MERGED if each.startswith(_BY_ALL_OF) else _UNROLLED) for each in set(within)):
             schema = _opened(schema)
         choices = self._choices(schema)
@@ -108,29 +117,14 @@ class _Compiler:
         hops = 0
         while isinstance(reference := schema.get("$ref"), str):
             hops += 1
-            target = self._target(reference)
-            if target is None:
+            target = pointed_at(self._root, reference)
+            if not isinstance(target, Mapping | bool):
                 raise SchemaRefused(f"{path}.$ref: nothing is at '{reference}'")
             if hops > _MOST_HOPS:
                 raise SchemaRefused(f"{path}.$ref: '{reference}' leads back to itself")
             within = (*within, reference)
-            schema = {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
+            schema = merged({key: value for key, value in schema.items() if key != "$ref"}, target)
         return schema, within
-
-    def _target(self, reference: str) -> Mapping[str, Any] | None:
-        """What a reference inside the schema leads to (RFC 6901); those outside lead nowhere."""
-        if not reference.startswith("#"):
-            return None
-        found: Any = self._root
-        for step in reference[1:].split("/")[1:]:
-            name = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, Mapping) and name in found:
-                found = found[name]
-            elif isinstance(found, list | tuple) and name.isdecimal() and int(name) < len(found):
-                found = found[int(name)]
-            else:
-                return None
-        return found if isinstance(found, Mapping) else ({} if found is True else None)
 
     def _merged(self, schema: Mapping[str, Any], path: str, depth: int) -> tuple[Mapping[str, Any], tuple[str, ...]]:
         """The schema with those of its ``allOf`` in it, and the references among them."""
@@ -139,7 +133,7 @@ class _Compiler:
             return schema, ()
         if depth > _MOST_HOPS:
             raise SchemaRefused(f"{path}: there is no end to its allOf")
-        merged = {key: value for key, value in schema.items() if key != "allOf"}
+        together = [{key: value for key, value in schema.items() if key != "allOf"}]
         references: list[str] = []
         for position, part in enumerate(parts):
             if not isinstance(part, Mapping):
@@ -148,15 +142,8 @@ class _Compiler:
             flat, named = self._dereferenced(part, place, ())
             flat, inner = self._merged(flat, place, depth + 1)
             references.extend((*(f"{_BY_ALL_OF}{each}" for each in named), *inner))
-            for key, value in flat.items():
-                mine = merged.get(key)
-                if key == "properties" and isinstance(mine, Mapping):
-                    merged[key] = {**value, **mine}
-                elif key == "required" and isinstance(mine, list | tuple):
-                    merged[key] = [*mine, *(name for name in value if name not in mine)]
-                else:
-                    merged.setdefault(key, value)
-        return merged, tuple(dict.fromkeys(references))
+            together.append(dict(flat))
+        return merged(*together), tuple(dict.fromkeys(references))
 
     def _choices(self, schema: Mapping[str, Any]) -> list[Any] | None:
         """The alternatives of a schema that has some: by ``anyOf``, ``oneOf`` or several types."""
@@ -220,6 +207,7 @@ class _Compiler:
             self._say_properties(compiled, schema, path, within)
         if kind == "ARRAY":
             self._say_items(compiled, schema, path, within)
+        self._dropped.extend(f"{path}.{key}" for key in schema if key in _RULES and not _is_said(key, compiled))
         return compiled
 
     def _say_properties(
@@ -249,6 +237,12 @@ class _Compiler:
                 listed.append(items)
             items = {"anyOf": listed}
         compiled["items"] = self.compiled(items, f"{path}.items", within)
+
+
+def _is_said(key: str, compiled: Mapping[str, Any]) -> bool:
+    if key in ("exclusiveMinimum", "exclusiveMaximum"):
+        return f"m{key[10:]}" in compiled and compiled["type"] == "INTEGER"
+    return (key == "const" and "enum" in compiled) or key in compiled
 
 
 def _opened(schema: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -8,12 +8,13 @@ part of the language here, or left out; whoever asked for the schema checks the 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
+
+from treadle.schemas import with_inside
 
 __all__ = ["grammar_pattern", "grammar_schema"]
 
-# Keys whose values are data, in which "pattern" is no keyword.
-_DATA = frozenset({"const", "default", "enum", "examples"})
 # Escapes that llama.cpp's converter does not know, as the inside of a character class.
 _CLASSES = {"d": "0-9", "w": "A-Za-z0-9_", "s": " \\t\\r\\n"}
 _KNOWN_ESCAPES = frozenset("ntr")
@@ -21,21 +22,22 @@ _KNOWN_ESCAPES = frozenset("ntr")
 _GROUP_OR_LAZY = re.compile(r"\(\?(?!:)|[*+?}][?+]")
 
 
-def grammar_schema(schema: Any) -> Any:
-    """The schema with its patterns rewritten for llama.cpp, and without those that it cannot express."""
-    if isinstance(schema, dict):
-        tidy: dict[str, Any] = {}
-        for key, value in schema.items():
-            if key == "pattern" and isinstance(value, str):
-                pattern = grammar_pattern(value)
-                if pattern is not None:
-                    tidy[key] = pattern
-            else:
-                tidy[key] = value if key in _DATA else grammar_schema(value)
-        return tidy
-    if isinstance(schema, list | tuple):
-        return [grammar_schema(item) for item in schema]
-    return schema
+def grammar_schema(schema: Any, dropped: list[str] | None = None, path: str = "") -> Any:
+    """The schema with its patterns rewritten for llama.cpp, and without those that it cannot express.
+
+    Defaults are left out too: whoever asked for the schema fills them in. The schema given is not changed.
+
+    :param dropped: takes the place of each pattern that is left out, such as ``properties.name.pattern``.
+    """
+    if not isinstance(schema, Mapping):
+        return schema
+    tidy = {key: value for key, value in schema.items() if key != "default"}
+    if isinstance(pattern := tidy.pop("pattern", None), str):
+        if (known := grammar_pattern(pattern)) is not None:
+            tidy["pattern"] = known
+        elif dropped is not None:
+            dropped.append(f"{path}.pattern".lstrip("."))
+    return with_inside(tidy, lambda each, place: grammar_schema(each, dropped, f"{path}.{place}".lstrip(".")))
 
 
 def grammar_pattern(pattern: str) -> str | None:

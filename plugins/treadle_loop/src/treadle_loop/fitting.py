@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from treadle.schemas import pointed_at
+
 __all__ = ["fitted", "validator_for", "what_is_wrong"]
 
 _MOST_SHOWN = 800
@@ -102,7 +104,7 @@ class _Fitting:
                 yield from properties.items()
 
     def _parts(self, schema: Mapping[str, Any], value: Any) -> list[Mapping[str, Any]]:
-        """The schema and all that hold beside it: allOf, and of a choice the one branch of the value's kind."""
+        """The schema and all that hold beside it: allOf, and of a choice the branch that the value could be of."""
         parts: list[Mapping[str, Any]] = []
         pending: list[tuple[Any, int]] = [(schema, 0)]
         while pending:
@@ -116,14 +118,30 @@ class _Fitting:
             for key in ("anyOf", "oneOf"):
                 if isinstance(part.get(key), list):
                     kind = "object" if isinstance(value, Mapping) else "array"
-                    fitting = [each for each in part[key] if kind in self._types(self._resolved(each))]
-                    if len(fitting) == 1:
-                        pending.append((fitting[0], depth + 1))
+                    fitting = [each for each in part[key] if kind in self._types(each)]
+                    if len(fitting) > 1:
+                        fitting = [each for each in fitting if self._could_be(each, value)][:1]
+                    pending += [(each, depth + 1) for each in fitting]
         return parts
 
-    def _types(self, schema: Any) -> frozenset[str]:
-        """The types that a schema names, branches of a choice included; empty where it names none."""
-        if not isinstance(schema, Mapping):
+    def _could_be(self, schema: Any, value: Any) -> bool:
+        """Whether an object has the properties of a branch, and those that tell branches apart their values."""
+        schema = self._resolved(schema)
+        if not isinstance(value, Mapping):
+            return True
+        known = {name: self._resolved(each) for name, each in (schema.get("properties") or {}).items()}
+        if not all(name in value for name in schema.get("required", ())) or not value.keys() <= known.keys():
+            return False
+        return all(
+            value[name] in (each["enum"] if "enum" in each else [each["const"]])
+            for name, each in known.items()
+            if name in value and isinstance(each, Mapping) and ("enum" in each or "const" in each)
+        )
+
+    def _types(self, schema: Any, depth: int = 0) -> frozenset[str]:
+        """The types that a schema names, those of its parts and branches included; empty where it names none."""
+        schema = self._resolved(schema)
+        if not isinstance(schema, Mapping) or depth > _DEEPEST:
             return frozenset()
         named = schema.get("type")
         if isinstance(named, str):
@@ -132,34 +150,31 @@ class _Fitting:
             return frozenset(each for each in named if isinstance(each, str))
         if "properties" in schema:
             return frozenset(("object",))
-        branches = [each for key in ("anyOf", "oneOf") for each in schema.get(key) or () if isinstance(each, Mapping)]
-        return frozenset().union(*(self._types(self._resolved(each)) for each in branches))
+        parts = [each for key in ("anyOf", "oneOf", "allOf") for each in schema.get(key) or ()]
+        return frozenset().union(*(self._types(each, depth + 1) for each in parts))
 
-    def _takes_null(self, schema: Any) -> bool:
+    def _takes_null(self, schema: Any, depth: int = 0) -> bool:
         schema = self._resolved(schema)
-        if not isinstance(schema, Mapping):
-            return True
-        types = self._types(schema)
-        if "enum" in schema:
-            return None in schema["enum"]
-        if "const" in schema:
-            return schema["const"] is None
-        return not types or "null" in types
+        if not isinstance(schema, Mapping) or depth > _DEEPEST:
+            return schema is not False
+        kinds = schema.get("type")
+        if kinds is not None and "null" not in ((kinds,) if isinstance(kinds, str) else kinds):
+            return False
+        if None not in schema.get("enum", (None,)) or schema.get("const") is not None:
+            return False
+        choices = [schema[key] for key in ("anyOf", "oneOf") if isinstance(schema.get(key), list)]
+        return all(self._takes_null(each, depth + 1) for each in schema.get("allOf", ())) and all(
+            any(self._takes_null(each, depth + 1) for each in listed) for listed in choices
+        )
 
     def _resolved(self, schema: Any) -> Any:
         """Behind ``$ref``, where that points into this schema."""
         for _ in range(_DEEPEST):
             if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
                 return schema
-            found: Any = self._root
-            reference: str = schema["$ref"]
-            if not reference.startswith("#"):
+            found = pointed_at(self._root, schema["$ref"])
+            if found is None:
                 return schema
-            for part in reference[1:].split("/")[1:]:
-                key = part.replace("~1", "/").replace("~0", "~")
-                if not isinstance(found, Mapping) or key not in found:
-                    return schema
-                found = found[key]
             schema = found
         return schema
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from treadle import OutputError, OutputSchema
+from treadle.schemas import inside
 from treadle_loop.fitting import fitted, validator_for, what_is_wrong
 from treadle_loop.replies import json_values
 
@@ -163,15 +164,9 @@ def check_schema(schema: Mapping[str, Any]) -> None:
 
 def _open_objects(schema: Mapping[str, Any]) -> Iterator[str]:
     """Where ``additionalProperties: true`` stands as a keyword, not as the name of a property."""
-    pending: list[tuple[str, Any, bool]] = [("schema", schema, True)]
+    pending: list[tuple[str, Any]] = [("schema", schema)]
     while pending:
-        place, value, is_schema = pending.pop()
-        if isinstance(value, Mapping):
-            if is_schema and value.get("additionalProperties") is True:
-                yield place
-            for key, item in value.items():
-                names_follow = is_schema and key in ("properties", "$defs", "definitions", "patternProperties")
-                if not (is_schema and key in ("const", "enum", "default", "examples")):
-                    pending.append((f"{place}.{key}", item, not names_follow))
-        elif isinstance(value, list):
-            pending.extend((f"{place}.{index}", item, True) for index, item in enumerate(value))
+        place, each = pending.pop()
+        if isinstance(each, Mapping) and each.get("additionalProperties") is True:
+            yield place
+        pending.extend((f"{place}.{where}", one) for where, one in inside(each))

@@ -28,6 +28,7 @@ from treadle.messages import (
     UserMessage,
 )
 from treadle.schemas import schema_problems
+from treadle_ollama.schema import format_schema
 
 __all__ = [
     "API_NAME",
@@ -124,7 +125,7 @@ def request_body(request: ModelRequest, *, provider: str, keep_alive: str | int 
     if request.tools and request.tool_choice != "none":
         body["tools"] = [_tool(tool) for tool in request.tools]
     if request.output is not None:
-        body["format"] = "json" if request.output.schema is None else dict(request.output.schema)
+        body["format"] = "json" if request.output.schema is None else format_schema(request.output.schema)
     if request.reasoning is not None:
         body["think"] = request.reasoning.level or True
     if keep_alive is not None:
