@@ -1,4 +1,4 @@
-"""Rows that call a model: many calls at once, a long stream, and how soon its text is passed on.
+"""Rows that call a model: many calls at once, loops of tools, a long stream, and how soon its text is passed on.
 
 The model is drivers/model_server.py, a process of its own that serves every row. See README.md beside it.
 """
@@ -19,6 +19,7 @@ DRIVERS = Path(__file__).resolve().parent / "drivers"
 AT_ONCE = 500
 WAIT_MS = 100
 CALLS = (500, 2000)
+ITERATIONS = (50, 400)
 CHUNKS = 20_000
 STAMPS = 200
 
@@ -45,6 +46,13 @@ def rows(row: Callable[..., Any], url: str) -> list[Any]:
         for who, label, floor in _rows("floor: trio sockets"):
             argv = _argv("calls.py", who, f"{url}/wait-{WAIT_MS}/v1", str(count), str(AT_ONCE))
             made.append(row(workload, label, argv, floor, reports=True, each="call"))
+    for api in ("openai", "ollama"):
+        for count in ITERATIONS:
+            for who, label, floor in _rows("floor: httpx2"):
+                if (api, who) != ("ollama", "sdk"):
+                    argv = _argv("tool_loop.py", who, api, url, str(count))
+                    workload = f"{count} tool calls, {api}"
+                    made.append(row(workload, label, argv, floor, reports=True, each="iteration"))
     for kind, count, workload, each in (
         ("chunks", CHUNKS, "stream", "chunk"),
         ("stamps", STAMPS, "passing on", "piece"),

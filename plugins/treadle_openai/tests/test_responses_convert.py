@@ -51,7 +51,7 @@ def test_system_and_user_turns() -> None:
     assert sent(SystemMessage(text="be brief"), UserMessage.of("hi"), UserMessage.of("ho", name="bob")) == [
         {"role": "system", "content": "be brief"},
         {"role": "user", "content": "hi"},
-        {"role": "user", "content": "bob: ho"},
+        {"role": "user", "content": "[bob] ho"},
     ]
 
 
@@ -69,7 +69,7 @@ def test_system_and_user_turns() -> None:
 )
 def test_attachments_of_a_user_turn_and_of_a_tools_result(media: MediaPart, part: dict[str, Any]) -> None:
     assert sent(UserMessage(parts=(TextPart(text="see"), media), name="bob")) == [
-        {"role": "user", "content": [{"type": "input_text", "text": "bob: see"}, part]}
+        {"role": "user", "content": [{"type": "input_text", "text": "[bob] see"}, part]}
     ]
     result = ToolResultPart(call_id="a", tool_name="f", content="here", media=(media,))
     assert sent(ToolMessage(results=(result,))) == [
@@ -146,12 +146,12 @@ def test_tools_and_their_choice() -> None:
 
 def test_the_shape_of_the_reply() -> None:
     assert body(output=OutputSchema(name="x"))["text"] == {"format": {"type": "json_object"}}
-    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
     assert body(output=OutputSchema(name="my shape", schema=schema))["text"] == {
         "format": {
             "type": "json_schema",
             "name": "my_shape",
-            "schema": {**schema, "required": ["a"], "additionalProperties": False},
+            "schema": {**schema, "additionalProperties": False},
             "strict": True,
         }
     }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from treadle.errors import ResponseError, UnsupportedError
@@ -28,6 +29,7 @@ from treadle.messages import (
     UserMessage,
 )
 from treadle.schemas import schema_problems
+from treadle_http.history import History
 from treadle_ollama.schema import format_schema
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "embed_body",
     "embed_response",
     "ignored",
+    "messages_of",
     "options_of",
     "problems",
     "request_body",
@@ -115,13 +118,17 @@ def _media(messages: Sequence[Message]) -> Iterator[MediaPart]:
 # --- requests ---------------------------------------------------------------------------------------
 
 
-def request_body(request: ModelRequest, *, provider: str, keep_alive: str | int | None = None) -> dict[str, Any]:
+def request_body(
+    request: ModelRequest, *, provider: str, keep_alive: str | int | None = None, history: History | None = None
+) -> dict[str, Any]:
     """The JSON of a request.
 
+    :param history: what :func:`messages_of` has made of earlier calls.
     :param keep_alive: how long the model stays in memory, where the request's options do not say.
     :raises UnsupportedError: the request holds what the chat API cannot say.
     """
-    body: dict[str, Any] = {"model": request.model, "messages": list(_messages(request.messages, provider))}
+    history = history or History(partial(messages_of, provider=provider))
+    body: dict[str, Any] = {"model": request.model, "messages": history.converted(request.messages)}
     if request.tools and request.tool_choice != "none":
         body["tools"] = [_tool(tool) for tool in request.tools]
     if request.output is not None:
@@ -157,16 +164,16 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
     }
 
 
-def _messages(messages: Sequence[Message], provider: str) -> Iterator[dict[str, Any]]:
-    for message in messages:
-        if isinstance(message, SystemMessage):
-            yield {"role": "system", "content": message.text}
-        elif isinstance(message, UserMessage):
-            yield _user(message, provider)
-        elif isinstance(message, AssistantMessage):
-            yield _assistant(message)
-        else:
-            yield from _tool_results(message, provider)
+def messages_of(message: Message, *, provider: str) -> Iterator[dict[str, Any]]:
+    """One message as the API takes it; the results of several calls are as many."""
+    if isinstance(message, SystemMessage):
+        yield {"role": "system", "content": message.text}
+    elif isinstance(message, UserMessage):
+        yield _user(message, provider)
+    elif isinstance(message, AssistantMessage):
+        yield _assistant(message)
+    else:
+        yield from _tool_results(message, provider)
 
 
 def _spoken(name: str | None, text: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -16,11 +17,12 @@ from typing import TYPE_CHECKING, Any, Self
 from treadle.contracts.provider import Exchange, Features, Provider, ProviderSettings
 from treadle.errors import ResponseError
 from treadle.messages import Completed, EmbedRequest, EmbedResponse, ModelRequest, StreamEvent, Usage
+from treadle_http.history import History, encoded
 from treadle_http.limits import BodyTooLargeError
 from treadle_http.reply_events import ReplyEvents
 from treadle_http.sendable import sendable_key
 from treadle_http.status_errors import is_error_body
-from treadle_ollama.convert import embed_body, embed_response, problems, request_body
+from treadle_ollama.convert import embed_body, embed_response, messages_of, problems, request_body
 from treadle_ollama.errors import ServerErrors
 from treadle_ollama.reply import OllamaReply
 from treadle_ollama.settings import OllamaSettings
@@ -56,6 +58,7 @@ class OllamaProvider(Provider):
         super().__init__(name, settings)
         self._opened = AsyncExitStack()
         self._http: httpx2.AsyncClient | None = None
+        self._history = History(partial(messages_of, provider=name))
 
     async def __aenter__(self) -> Self:
         """Open the connection pool. It lives until the provider is left."""
@@ -107,7 +110,7 @@ class OllamaProvider(Provider):
     async def _plain(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[StreamEvent]]:
         headers = self._headers()
         errors = self._errors(request.model, headers)
-        body = request_body(request, provider=self.name, keep_alive=self.settings.keep_alive)
+        body = request_body(request, provider=self.name, keep_alive=self.settings.keep_alive, history=self._history)
         answer, answered = await self._post(_CHAT, body, headers, errors)
         reply = OllamaReply(request, provider=self.name, errors=errors)
         reply.begin(answered)
@@ -120,13 +123,13 @@ class OllamaProvider(Provider):
 
         http, headers = self._entered(), self._headers()
         errors = self._errors(request.model, headers)
-        body = request_body(request, provider=self.name, keep_alive=self.settings.keep_alive)
+        body = request_body(request, provider=self.name, keep_alive=self.settings.keep_alive, history=self._history)
         reply = OllamaReply(request, provider=self.name, errors=errors)
 
         @asynccontextmanager
         async def source() -> AsyncIterator[AsyncIterator[bytes]]:
             with _translated(errors):
-                async with http.stream("POST", self._url(_CHAT), content=_encoded(body), headers=headers) as response:
+                async with http.stream("POST", self._url(_CHAT), content=encoded(body), headers=headers) as response:
                     if response.status_code >= 300:
                         raise errors.of_status(response.status_code, response.headers, await response.aread())
                     reply.begin(response.headers)
@@ -140,7 +143,7 @@ class OllamaProvider(Provider):
     ) -> tuple[bytes, Mapping[str, str]]:
         http = self._entered()
         with _translated(errors):
-            response = await http.post(self._url(path), content=_encoded(body), headers=headers)
+            response = await http.post(self._url(path), content=encoded(body), headers=headers)
         if response.status_code >= 300:
             raise errors.of_status(response.status_code, response.headers, response.content)
         return response.content, response.headers
@@ -183,10 +186,6 @@ class OllamaProvider(Provider):
         if self._http is None:
             raise RuntimeError(f"provider '{self.name}' is used before it is entered, or after it was left")
         return self._http
-
-
-def _encoded(body: Mapping[str, Any]) -> bytes:
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), default=dict).encode("utf-8", "replace")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from treadle.assembly import tool_call_part, with_unique_ids
@@ -36,6 +37,7 @@ from treadle.messages import (
     Usage,
     UserMessage,
 )
+from treadle_http.history import History
 from treadle_openai.checks import AUDIO_FORMATS, NAME_LIMIT, chat_media_refusal
 from treadle_openai.models import is_reasoning_model, takes_effort, takes_parallel_calls
 from treadle_openai.schema import strict_schema
@@ -49,6 +51,7 @@ __all__ = [
     "embed_response",
     "mapping_of",
     "merged_details",
+    "messages_of",
     "output_shape",
     "raw_arguments",
     "request_body",
@@ -75,13 +78,15 @@ _STOP_REASONS: Mapping[str, StopReason] = {
 # --- requests ---------------------------------------------------------------------------------------
 
 
-def request_body(request: ModelRequest, *, provider: str) -> dict[str, Any]:
+def request_body(request: ModelRequest, *, provider: str, history: History | None = None) -> dict[str, Any]:
     """The JSON of a request.
 
+    :param history: what :func:`messages_of` has made of earlier calls.
     :raises UnsupportedError: the request holds what Chat Completions cannot say.
     """
     reasons = is_reasoning_model(request.model)
-    body: dict[str, Any] = {"model": request.model, "messages": _messages(request.messages, provider)}
+    history = history or History(partial(messages_of, provider=provider))
+    body: dict[str, Any] = {"model": request.model, "messages": history.converted(request.messages)}
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
         if isinstance(request.tool_choice, NamedTool):
@@ -140,18 +145,15 @@ def clean_name(name: str, unwanted: str) -> str:
     return re.sub(unwanted, "_", name)[:NAME_LIMIT]
 
 
-def _messages(messages: Sequence[Message], provider: str) -> list[dict[str, Any]]:
-    converted: list[dict[str, Any]] = []
-    for message in messages:
-        if isinstance(message, SystemMessage):
-            converted.append({"role": "system", "content": message.text})
-        elif isinstance(message, UserMessage):
-            converted.append(_user(message, provider))
-        elif isinstance(message, AssistantMessage):
-            converted.append(_assistant(message, provider))
-        else:
-            converted.extend(_tool_results(message, provider))
-    return converted
+def messages_of(message: Message, *, provider: str) -> Iterable[dict[str, Any]]:
+    """One message as the API takes it; the results of several calls are as many."""
+    if isinstance(message, SystemMessage):
+        return ({"role": "system", "content": message.text},)
+    if isinstance(message, UserMessage):
+        return (_user(message, provider),)
+    if isinstance(message, AssistantMessage):
+        return (_assistant(message, provider),)
+    return _tool_results(message, provider)
 
 
 def _user(message: UserMessage, provider: str) -> dict[str, Any]:

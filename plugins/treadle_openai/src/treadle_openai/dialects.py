@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from treadle.contracts.provider import Features
 from treadle.messages import ModelResponse
+from treadle_http.history import History
 from treadle_openai import checks, convert, responses
 from treadle_openai.event_stream import EventStream
 from treadle_openai.responses_stream import ResponsesStream
@@ -22,6 +24,7 @@ class Dialect:
 
     :param path: under the base URL.
     :param body: the JSON of a request.
+    :param history: keeps what was made of messages for a provider of that name.
     :param body_without_reasoning: the same without encrypted reasoning of earlier turns, None where it holds none.
     :param reply: the response in the JSON of a whole reply.
     :param stream: puts a streamed reply together.
@@ -32,6 +35,7 @@ class Dialect:
     path: str
     features: Features
     body: Callable[..., dict[str, Any]]
+    history: Callable[[str], History]
     body_without_reasoning: Callable[[Mapping[str, Any]], dict[str, Any] | None]
     reply: Callable[..., ModelResponse]
     stream: type[EventStream]
@@ -53,6 +57,7 @@ COMPLETIONS = Dialect(
         media_by_url=frozenset({"image"}),
     ),
     body=convert.request_body,
+    history=lambda provider: History(partial(convert.messages_of, provider=provider)),
     body_without_reasoning=lambda body: None,
     reply=convert.response_of,
     stream=StreamedReply,
@@ -75,6 +80,7 @@ RESPONSES = Dialect(
         hosted_tools=frozenset({checks.WEB_SEARCH}),
     ),
     body=responses.request_body,
+    history=lambda provider: History(partial(responses.items_of, provider=provider)),
     body_without_reasoning=responses.without_reasoning,
     reply=responses.response_of,
     stream=ResponsesStream,

@@ -7,7 +7,6 @@ provider is entered, the SDK on the first exchange, both in a worker thread.
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -16,8 +15,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from treadle.contracts.provider import Exchange, Features, Provider, ProviderSettings
-from treadle.errors import BadRequestError, ConfigurationError, CredentialError, PluginError
+from treadle.errors import BadRequestError, ConfigurationError, PluginError
 from treadle.messages import Completed, EmbedRequest, EmbedResponse, ModelRequest, StreamEvent, Usage
+from treadle_http.reply_events import ReplyEvents
+from treadle_http.sendable import sendable_key
 from treadle_http.status_errors import request_id
 from treadle_openai.convert import embed_body, embed_response
 from treadle_openai.dialects import COMPLETIONS, RESPONSES, Dialect
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     import httpx2
     import trio
 
-    from treadle.contracts.secrets import SecretRef
-    from treadle_http.pump import Pumped
-    from treadle_openai.event_stream import EventStream
     from treadle_openai.sdk import Client
 
 __all__ = ["GenericOpenAIProvider", "OpenAIProvider"]
@@ -58,6 +56,7 @@ class _OpenAICompatible(Provider):
         self._opened = AsyncExitStack()
         self._http: httpx2.AsyncClient | None = None
         self._client: Client | None = None
+        self._history = self.dialect.history(name)
         self._building: trio.Lock
 
     async def __aenter__(self) -> Self:
@@ -119,7 +118,7 @@ class _OpenAICompatible(Provider):
     @asynccontextmanager
     async def _plain(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[StreamEvent]]:
         client, dialect = await self._ready(), self.dialect
-        body = dialect.body(request, provider=self.name)
+        body = dialect.body(request, provider=self.name, history=self._history)
         warnings = tuple(dialect.ignored(request))
         try:
             data, headers = await client.post(dialect.path, body)
@@ -136,14 +135,14 @@ class _OpenAICompatible(Provider):
             request_id=request_id(headers),
             keep_reasoning=_keeps_reasoning(request),
         )
-        yield _Events([Completed(replace(response, warnings=warnings) if warnings else response)])
+        yield ReplyEvents([Completed(replace(response, warnings=warnings) if warnings else response)])
 
     @asynccontextmanager
     async def _streamed(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[StreamEvent]]:
         from treadle_http.pump import pumped
 
         client, dialect = await self._ready(), self.dialect
-        body = dialect.body(request, provider=self.name)
+        body = dialect.body(request, provider=self.name, history=self._history)
         reply = dialect.stream(
             provider=self.name,
             model=request.model,
@@ -167,7 +166,7 @@ class _OpenAICompatible(Provider):
                 yield response.aiter_bytes()
 
         async with pumped(source) as pieces:
-            yield _Events([], pieces, reply)
+            yield ReplyEvents(pieces=pieces, reply=reply)
 
     async def _ready(self) -> Client:
         """The SDK's client, built once. A missing key is told before the SDK is imported."""
@@ -220,6 +219,7 @@ class OpenAIProvider(_OpenAICompatible):
         super().__init__(name, settings)
         if self.settings.api == "responses":
             self.dialect, self.features = RESPONSES, RESPONSES.features
+            self._history = self.dialect.history(name)
 
     def supports_model(self, model: str) -> bool:
         """By the beginnings of OpenAI's names; behind another base URL, any name."""
@@ -229,7 +229,7 @@ class OpenAIProvider(_OpenAICompatible):
         return self.settings.base_url or OPENAI_BASE_URL
 
     def _key(self) -> str:
-        return _checked(self.settings.api_key)
+        return sendable_key(self.settings.api_key)
 
     def _silence(self) -> float:
         return self.settings.timeout
@@ -263,7 +263,7 @@ class GenericOpenAIProvider(_OpenAICompatible):
             return None
         if "api_key" not in self.settings.model_fields_set and not reference.is_set():
             return None  # nobody asked for a key: local servers want none
-        return _checked(reference)
+        return sendable_key(reference)
 
     def _silence(self) -> float:
         return self.settings.timeout
@@ -272,37 +272,5 @@ class GenericOpenAIProvider(_OpenAICompatible):
         return {"headers": self.settings.headers}
 
 
-class _Events:
-    """The events of one exchange: some at once, the others from the pieces of a body."""
-
-    def __init__(
-        self, ready: Iterable[StreamEvent], pieces: Pumped[bytes] | None = None, reply: EventStream | None = None
-    ) -> None:
-        self._ready: deque[StreamEvent] = deque(ready)
-        self._pieces = pieces
-        self._reply = reply
-
-    def __aiter__(self) -> _Events:
-        return self
-
-    async def __anext__(self) -> StreamEvent:
-        while not self._ready:
-            if self._pieces is None or self._reply is None or self._reply.is_complete():
-                raise StopAsyncIteration
-            pieces = await self._pieces.arrived()
-            self._ready.extend(self._reply.feed(b"".join(pieces)) if pieces else self._reply.end())
-            if self._reply.is_complete():
-                self._pieces.complete()
-        return self._ready.popleft()
-
-
 def _keeps_reasoning(request: ModelRequest) -> bool:
     return request.reasoning is None or request.reasoning.capture
-
-
-def _checked(reference: SecretRef) -> str:
-    """The key, refused where a header cannot carry it (the client's own complaint would quote it)."""
-    key = reference.reveal()
-    if not all("!" <= character <= "~" for character in key):
-        raise CredentialError(f"the key in {reference.reference} holds white space or characters that no key has")
-    return key

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from treadle.assembly import tool_call_part, with_unique_ids
@@ -35,6 +36,7 @@ from treadle.messages import (
     Usage,
     UserMessage,
 )
+from treadle_http.history import History
 from treadle_http.status_errors import body_error
 from treadle_openai.checks import WEB_SEARCH, responses_media_refusal
 from treadle_openai.convert import (
@@ -48,7 +50,7 @@ from treadle_openai.convert import (
 )
 from treadle_openai.models import is_reasoning_model, takes_effort, takes_parallel_calls
 
-__all__ = ["failed", "request_body", "response_of", "without_reasoning"]
+__all__ = ["failed", "items_of", "request_body", "response_of", "without_reasoning"]
 
 _INCOMPLETE: Mapping[str, StopReason] = {
     "max_output_tokens": StopReason.MAX_TOKENS,
@@ -59,15 +61,18 @@ _INCOMPLETE: Mapping[str, StopReason] = {
 # --- requests ---------------------------------------------------------------------------------------
 
 
-def request_body(request: ModelRequest, *, provider: str) -> dict[str, Any]:
+def request_body(request: ModelRequest, *, provider: str, history: History | None = None) -> dict[str, Any]:
     """The JSON of a request.
 
+    :param history: what :func:`items_of` has made of earlier calls.
     :raises UnsupportedError: the request holds what the Responses API cannot say.
     """
     reasons = is_reasoning_model(request.model)
+    history = history or History(partial(items_of, provider=provider))
+    items = history.converted(request.messages)
     body: dict[str, Any] = {
         "model": request.model,
-        "input": list(_input(request.messages, provider, with_reasoning=reasons)),
+        "input": items if reasons else [each for each in items if each.get("type") != "reasoning"],
         "store": False,
     }
     include = []
@@ -152,26 +157,26 @@ def without_reasoning(body: Mapping[str, Any]) -> dict[str, Any] | None:
     return None if len(items) == len(body["input"]) else {**body, "input": items}
 
 
-def _input(messages: Sequence[Message], provider: str, *, with_reasoning: bool) -> Iterator[dict[str, Any]]:
-    for message in messages:
-        if isinstance(message, SystemMessage):
-            yield {"role": "system", "content": message.text}
-        elif isinstance(message, UserMessage):
-            yield {"role": "user", "content": _user_content(message, provider)}
-        elif isinstance(message, AssistantMessage):
-            yield from _assistant(message, provider, with_reasoning=with_reasoning)
-        else:
-            for result in message.results:
-                output: str | list[dict[str, Any]] = result.content
-                if result.media:
-                    text = [{"type": "input_text", "text": result.content}] if result.content else []
-                    output = [*text, *(_media(media, provider) for media in result.media)]
-                yield {"type": "function_call_output", "call_id": short_id(result.call_id), "output": output}
+def items_of(message: Message, *, provider: str) -> Iterator[dict[str, Any]]:
+    """One message as the API takes it; reasoning and each call and result are items of their own."""
+    if isinstance(message, SystemMessage):
+        yield {"role": "system", "content": message.text}
+    elif isinstance(message, UserMessage):
+        yield {"role": "user", "content": _user_content(message, provider)}
+    elif isinstance(message, AssistantMessage):
+        yield from _assistant(message, provider)
+    else:
+        for result in message.results:
+            output: str | list[dict[str, Any]] = result.content
+            if result.media:
+                text = [{"type": "input_text", "text": result.content}] if result.content else []
+                output = [*text, *(_media(media, provider) for media in result.media)]
+            yield {"type": "function_call_output", "call_id": short_id(result.call_id), "output": output}
 
 
 def _user_content(message: UserMessage, provider: str) -> str | list[dict[str, Any]]:
     # The API has no field for a speaker's name, so it stands before what is said.
-    named = f"{message.name}: " if message.name else ""
+    named = f"[{message.name}] " if message.name else ""
     if len(message.parts) == 1 and isinstance(message.parts[0], TextPart):
         return named + message.parts[0].text
     content = []
@@ -197,11 +202,13 @@ def _media(media: MediaPart, provider: str) -> dict[str, Any]:
     return {"type": "input_file", "filename": "attachment.pdf", "file_data": address}
 
 
-def _assistant(message: AssistantMessage, provider: str, *, with_reasoning: bool) -> Iterator[dict[str, Any]]:
+def _assistant(message: AssistantMessage, provider: str) -> Iterator[dict[str, Any]]:
+    named = f"[{message.name}] " if message.name else ""
     for part in message.parts:
         if isinstance(part, TextPart):
             if part.text:
-                content = [{"type": "output_text", "text": part.text}]
+                content = [{"type": "output_text", "text": named + part.text}]
+                named = ""
                 phase = mapping_of(part.provider_data.get(provider)).get("phase")
                 yield {"role": "assistant", "content": content, **({"phase": phase} if phase else {})}
         elif isinstance(part, ToolCallPart):
@@ -211,7 +218,7 @@ def _assistant(message: AssistantMessage, provider: str, *, with_reasoning: bool
                 "name": part.tool_name,
                 "arguments": raw_arguments(part),
             }
-        elif isinstance(part, ReasoningPart) and with_reasoning:
+        elif isinstance(part, ReasoningPart):
             opaque = mapping_of(part.provider_data.get(provider))
             if opaque.get("encrypted_content"):
                 yield {"type": "reasoning", **opaque}

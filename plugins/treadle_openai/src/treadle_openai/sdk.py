@@ -20,10 +20,11 @@ import openai
 
 from treadle.errors import BadRequestError, ProviderError, ResponseError
 from treadle_http.client import user_agent
+from treadle_http.history import encoded
 from treadle_http.status_errors import body_error, is_error_body, request_id, status_error
 from treadle_http.transport_errors import to_provider_error
 
-__all__ = ["HANDLING", "Client", "StaleReasoningError", "encode"]
+__all__ = ["HANDLING", "Client", "StaleReasoningError"]
 
 Handling = Literal["status", "transport", "reply", "fault"]
 
@@ -141,7 +142,7 @@ class Client:
         """
         with self._translated():
             response = await self._client.post(
-                self._urls[path], cast_to=httpx2.Response, content=encode(body), options=self._options
+                self._urls[path], cast_to=httpx2.Response, content=encoded(body), options=self._options
             )
         try:
             data = json.loads(response.content)
@@ -165,7 +166,7 @@ class Client:
         """
         with self._translated():
             response = await self._client.post(
-                self._urls[path], cast_to=httpx2.Response, content=encode(body), options=self._options, stream=True
+                self._urls[path], cast_to=httpx2.Response, content=encoded(body), options=self._options, stream=True
             )
             if not isinstance(response, httpx2.Response):
                 raise TypeError(f"the SDK gave {type(response).__name__} for a response")
@@ -215,8 +216,3 @@ def _recognized(error: ProviderError, body: Any) -> ProviderError:
         request_sent=True,
         hint="leave the reasoning of earlier turns out",
     )
-
-
-def encode(body: Mapping[str, Any]) -> bytes:
-    """A request's bytes. Lone surrogates, which UTF-8 cannot hold, become question marks."""
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), default=dict).encode("utf-8", "replace")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -11,13 +10,11 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from treadle.contracts.provider import FromEnv, ProviderSettings
 from treadle.contracts.secrets import SecretRef
+from treadle_http.sendable import http_url, sendable_headers
 
 __all__ = ["OPENAI_BASE_URL", "GenericOpenAISettings", "OpenAISettings", "api_base"]
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
-
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token of RFC 9110, 5.6.2
-_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 
 
 def api_base(url: str) -> str:
@@ -25,24 +22,13 @@ def api_base(url: str) -> str:
 
     :raises ValueError: it is no http(s) URL.
     """
-    text = url.strip().rstrip("/")
+    text = http_url(url)
     parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("a base URL begins with http:// or https:// and a host")
     return text if parts.path or parts.query else f"{text}/v1"
 
 
-def _sendable(headers: Mapping[str, str]) -> Mapping[str, str]:
-    for name, value in headers.items():
-        if not _HEADER_NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is not the name of an HTTP header")
-        if not _HEADER_VALUE.fullmatch(value):  # the value may be a secret: not shown
-            raise ValueError(f"the value of header {name!r} holds characters that a header cannot carry")
-    return headers
-
-
 BaseURL = Annotated[str, AfterValidator(api_base)]
-Headers = Annotated[Mapping[str, str], AfterValidator(_sendable)]
+Headers = Annotated[Mapping[str, str], AfterValidator(sendable_headers)]
 
 
 _CONFIG = ConfigDict(hide_input_in_errors=True)  # what is wrong may be a key in the wrong place
