@@ -31,6 +31,7 @@ check: venv ## lint, formatting, strict types, import rules, generated files, pa
 	$(BIN)/python scripts/errors_page.py --check
 	$(BIN)/python scripts/language_pages.py --check
 	$(BIN)/python scripts/reference_pages.py --check
+	$(BIN)/python scripts/provider_page.py --check
 	$(BIN)/python scripts/workspace.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
@@ -56,6 +57,7 @@ generate: venv ## write everything anew that is made from the code: the catalogu
 	$(BIN)/python scripts/errors_page.py
 	$(BIN)/python scripts/language_pages.py
 	$(BIN)/python scripts/reference_pages.py
+	$(BIN)/python scripts/provider_page.py
 
 docs: venv ## write the documentation site into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
