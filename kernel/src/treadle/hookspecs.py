@@ -94,7 +94,8 @@ class TreadleHooks:
 
     @hookspec
     def treadle_attachment_fetchers(self) -> Mapping[str, Offer]:
-        """Attachment fetchers. Target: called with no arguments, gives an ``AttachmentFetcher``. Since 1.0."""
+        """Attachment fetchers, each under the name of a scheme that it reads. Target: called with no arguments once a
+        session, gives an ``AttachmentFetcher``. Since 1.0."""
         raise AssertionError("a specification is never called")
 
     @hookspec

@@ -25,10 +25,11 @@ from treadle._language import MISSING, ArgumentTree, Expression, Template, look_
 from treadle.contracts.events import TextEmitted, ToolCallFinished, ToolCallStarted
 from treadle.contracts.offers import Role
 from treadle.contracts.results import Pending, RunResult
+from treadle.contracts.sources import AttachmentFetcher, AttachmentRequest
 from treadle.contracts.step import DoneCall, StepContext
 from treadle.contracts.tool import Tool, ToolContext
-from treadle.errors import ToolError, TreadleError
-from treadle.messages import Completed, EmbedRequest, EmbedResponse, ModelRequest, ModelResponse, TextDelta
+from treadle.errors import SandboxError, ToolError, TreadleError
+from treadle.messages import Completed, EmbedRequest, EmbedResponse, MediaPart, ModelRequest, ModelResponse, TextDelta
 from treadle.nurseries import lone_error
 
 if TYPE_CHECKING:
@@ -137,6 +138,15 @@ class RunningStep(StepContext):
     def tool(self, name: str) -> Tool:
         """A registered tool."""
         return self._run.tool(name)
+
+    async def attachment(self, request: AttachmentRequest) -> MediaPart:
+        """An attachment, read by the fetcher of its scheme."""
+        fetcher: AttachmentFetcher = self._run.session.role("attachment_fetcher", "", request.scheme)
+        sandbox = await self._run.sandbox()
+        if sandbox is None:
+            text = "attachments are read through a sandbox, and none is installed"
+            raise SandboxError(text, hint="pip install treadle-sandbox")
+        return await fetcher.fetch(request, sandbox)
 
     def document(self, path: str, model: type[ModelT]) -> ModelT:
         """A file that the step names."""

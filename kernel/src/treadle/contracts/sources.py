@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Protocol
+import re
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 from treadle._dataclasses import dataclass
 from treadle.messages import MediaPart, Usage
@@ -13,23 +14,44 @@ if TYPE_CHECKING:
 __all__ = ["AttachmentFetcher", "AttachmentRequest", "PriceSource"]
 
 
+_SCHEME = re.compile(r"data(?=:)|[a-z][a-z0-9+.-]+(?=://)", re.IGNORECASE)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachmentRequest:
-    """An attachment as a step names it. ``type`` is ``image``, ``pdf`` or ``audio``; ``max_bytes`` bounds its size."""
+    """An attachment as a step names it, its ``source`` rendered.
+
+    :param media_type: what the step says it is; None where that is to be found out.
+    :param fetch: ``provider`` for an address that the model provider is to fetch itself.
+    :param max_bytes: bounds its size.
+    """
 
     source: str
-    type: str = "image"
+    type: Literal["image", "pdf", "audio"] = "image"
     media_type: str | None = None
-    max_bytes: int = 20_000_000
+    fetch: Literal["local", "provider"] = "local"
+    max_bytes: int = 20 * 1024 * 1024
+
+    @property
+    def scheme(self) -> str:
+        """What stands before ``://`` in the source, in small letters, or ``data``; ``file`` where there is neither."""
+        found = _SCHEME.match(self.source)
+        return found[0].lower() if found else "file"
 
 
 class AttachmentFetcher(Protocol):
-    """Reads attachments from sources of its own kind, through the sandbox."""
+    """Reads attachments from sources of its own kind, through the sandbox.
+
+    It is offered once for each scheme, under the scheme's name: ``{"s3": Offer(...)}``. One object serves a session.
+    The fetcher ``file`` also gets every source that has no scheme.
+
+    :cvar schemes: those it reads.
+    """
 
     schemes: ClassVar[frozenset[str]]
 
     async def fetch(self, request: AttachmentRequest, sandbox: Sandbox) -> MediaPart:
-        """The attachment's bytes with their type.
+        """The attachment's bytes with their type; its address where ``request.fetch`` asks for that.
 
         :raises SandboxError: the sandbox refuses. ``ToolError``: it cannot be had, is too large or of another type.
         """

@@ -18,7 +18,7 @@ from treadle._dataclasses import dataclass
 from treadle._language import ArgumentTree, Expression, StatePath, Template
 from treadle.contracts.config import RetrySettings
 from treadle.contracts.offers import Role
-from treadle.messages import EmbedRequest, EmbedResponse, ModelRequest, ModelResponse, Usage
+from treadle.messages import EmbedRequest, EmbedResponse, MediaPart, ModelRequest, ModelResponse, Usage
 
 if TYPE_CHECKING:
     from treadle import Workflow
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from treadle.contracts.documents import DocumentCheck
     from treadle.contracts.provider import Exchange
     from treadle.contracts.results import Pending, RunResult
+    from treadle.contracts.sources import AttachmentRequest
     from treadle.contracts.tool import Tool
 
 __all__ = ["DoneCall", "Reference", "Step", "StepContext", "StepDetails", "StepOutcome"]
@@ -191,6 +192,14 @@ class StepContext(ABC):
         :meth:`call_tool` with the same arguments gives such a call's result and does not run the tool again.
         """
         return ()
+
+    async def attachment(self, request: AttachmentRequest) -> MediaPart:
+        """An attachment, read in the run's sandbox by the fetcher that is installed for its scheme.
+
+        :raises NotInstalledError: there is none.
+        :raises SandboxError: the sandbox refuses, or there is none. ``ToolError``: it cannot be had.
+        """
+        raise NotImplementedError  # not abstract: doubles of a context need no attachments
 
     def document(self, path: str, model: type[ModelT]) -> ModelT:
         """A file that the step names, as it was when the workflow was checked; see :meth:`Step.check_document`.

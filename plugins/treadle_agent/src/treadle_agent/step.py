@@ -24,6 +24,7 @@ from treadle import (
 )
 from treadle_agent.checking import check_agent
 from treadle_agent.definition import AgentDefinition
+from treadle_loop.attachments import Attachment, attachment_references, fetch_attachments, stand_ins
 from treadle_loop.loop import Outcome
 from treadle_loop.opening import ConversationField, conversation_path, open_turn
 
@@ -59,6 +60,7 @@ class AgentStep(Step):
         default=None, description="state path of the conversation to go on with; with a store, {key: ..., store: ...}"
     )
     prompt: Template = Field(description="the user turn")
+    attachments: tuple[Attachment, ...] = Field(default=(), description="images, PDFs and audio sent with the prompt")
 
     @model_validator(mode="before")
     @classmethod
@@ -96,10 +98,12 @@ class AgentStep(Step):
         )
         system_prompt = turn.prepare()
         prompt = ctx.render(self.prompt)
+        media = await fetch_attachments(ctx, self.attachments)
         opening = await open_turn(
             ctx,
             prompt=prompt,
             system_prompt=system_prompt,
+            media=media,
             model=definition.model or ctx.config.model or "",
             conversation=self.conversation,
             speaker=definition.name if self.conversation is not None else None,
@@ -110,6 +114,7 @@ class AgentStep(Step):
             ctx.emit_text(reply.text)
         details = StepDetails(
             finish_reason=_finish_reason(reply.outcome),
+            attachment_count=len(media),
             reasoning_content=reply.outcome.reasoning or None,
         )
         writes = opening.writes(ctx, reply.text, speaker=definition.name)
@@ -123,7 +128,8 @@ class AgentStep(Step):
         check_agent(check, self.agent, field="agent")
 
     def references(self) -> Iterable[Reference]:
-        """What keeps its conversation."""
+        """What keeps its conversation, and what reads its attachments."""
+        yield from attachment_references(self.attachments)
         if self.conversation is not None:
             yield Reference(role="memory", field="conversation")
 
@@ -140,10 +146,11 @@ class AgentStep(Step):
         agent = self.agent
         if not isinstance(agent, AgentDefinition):
             return
+        turn = UserMessage.of(self.prompt.source)
         request = ModelRequest(
             key=self.id,
             model=agent.model or config.model or "",
-            messages=(UserMessage.of(self.prompt.source),),
+            messages=(replace(turn, parts=(*turn.parts, *stand_ins(self.attachments))),),
             temperature=agent.temperature,
             max_tokens=agent.max_tokens,
         )

@@ -28,6 +28,7 @@ from treadle import (
 )
 from treadle_llm_call.thinking import Thinking
 from treadle_llm_call.tool_use import NamedChoice, ToolDeclaration, loop_tools, tool_choice
+from treadle_loop.attachments import Attachment, attachment_references, fetch_attachments, stand_ins
 from treadle_loop.loop import LoopSettings, Outcome
 from treadle_loop.opening import ConversationField, conversation_path, open_turn
 from treadle_loop.response_schema import ModelBlock, ResponseSchema
@@ -70,6 +71,7 @@ class LlmCall(Step):
     stream: bool | None = Field(
         default=None, description="ask for the reply as it is written; config.stream without it"
     )
+    attachments: tuple[Attachment, ...] = Field(default=(), description="images, PDFs and audio sent with the prompt")
     thinking: Thinking | None = Field(default=None, description="reasoning before the reply")
     tools: tuple[ToolDeclaration, ...] = Field(default=(), description="registered tools that the model may call")
     tool_choice: Literal["auto", "none", "required"] | NamedChoice = Field(
@@ -113,12 +115,15 @@ class LlmCall(Step):
         """Call the model, and go on until it has answered.
 
         :raises TemplateError: a prompt misses a value under ``config.strict_templates``.
+        :raises SandboxError, ToolError: an attachment is refused, or cannot be had.
         :raises ProviderError: a call failed.
         :raises OutputError: no reply had the shape asked for.
         """
         prompt = None if self.prompt is None else ctx.render(self.prompt)
         system_prompt = None if self.system_prompt is None else ctx.render(self.system_prompt)
         shape = None if self.response_schema is None else self.response_schema.shape(self.id)
+        # They go with the user turn; a conversation that is gone on with as it is has none.
+        media = () if prompt is None else await fetch_attachments(ctx, self.attachments)
         tools = loop_tools(ctx, self.tools)
         settings = LoopSettings(
             max_iterations=self._max_calls(ctx.config),
@@ -131,11 +136,12 @@ class LlmCall(Step):
             prompt=prompt,
             system_prompt=system_prompt,
             model=request.model,
+            media=media,
             conversation=self.conversation,
             speaker=self.speaker,
         )
         outcome = await take_turn(ctx, replace(request, messages=opening.messages), settings)
-        made = self._outcome(ctx, outcome, prompt)
+        made = self._outcome(ctx, outcome, prompt, len(media))
         return replace(made, writes=opening.writes(ctx, outcome.text, speaker=self.speaker))
 
     def _max_calls(self, config: RunConfig) -> int:
@@ -145,7 +151,7 @@ class LlmCall(Step):
         retries = self.retry.max_retries
         return 1 + (config.max_retries if retries is None else retries)
 
-    def _outcome(self, ctx: StepContext, outcome: Outcome, prompt: str | None) -> StepOutcome:
+    def _outcome(self, ctx: StepContext, outcome: Outcome, prompt: str | None, attachments: int) -> StepOutcome:
         response = outcome.response
         assert response is not None, "a loop without a deadline or a ceiling has a reply"
         if self.response_schema is not None and outcome.complaint is not None:
@@ -155,6 +161,7 @@ class LlmCall(Step):
             ctx.warn(f"the model went on calling '{outcome.detail}' with the same result, and was stopped")
         details = StepDetails(
             finish_reason=reason,
+            attachment_count=attachments,
             reasoning_content=outcome.reasoning or None,
             prompt_metadata=self._about_prompt(prompt, reason),
         )
@@ -182,7 +189,8 @@ class LlmCall(Step):
         return conversation_path(self.conversation)
 
     def references(self) -> Iterable[Reference]:
-        """The tools and the class that it names, and what keeps its conversation."""
+        """The tools and the class that it names, what keeps its conversation, and what reads its attachments."""
+        yield from attachment_references(self.attachments)
         if self.conversation is not None:
             yield Reference(role="memory", field="conversation")
         for index, each in enumerate(self.tools):
@@ -196,7 +204,10 @@ class LlmCall(Step):
         schema = self.response_schema
         # A class is not imported for this: that it must be importable is checked by what the step refers to.
         shape = schema.shape(self.id) if schema is not None and not isinstance(schema, ModelBlock) else None
-        messages: tuple[Message, ...] = (UserMessage.of(self.prompt.source if self.prompt else ""),)
+        turn = UserMessage.of(self.prompt.source if self.prompt else "")
+        if self.prompt is not None:
+            turn = replace(turn, parts=(*turn.parts, *stand_ins(self.attachments)))
+        messages: tuple[Message, ...] = (turn,)
         if system_prompt is not None:
             messages = (SystemMessage(text=system_prompt), *messages)
         yield replace(self._request(config, shape), messages=messages)
