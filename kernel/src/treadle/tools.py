@@ -27,6 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
 from treadle._bridges.loops import CALLERS_LOOP, call_on
+from treadle._docstrings import described
 from treadle._suggest import did_you_mean
 from treadle.contracts.tool import Effect, Tool, ToolContext
 from treadle.errors import NotInstalledError, ToolError
@@ -155,10 +156,11 @@ class FunctionTool(Tool, Generic[P, R]):
         if loop is not None and not self._is_async:
             raise TypeError(f"tool '{name}': loop='asyncio' is for async functions; any other runs in a thread")
         self._loop = loop
-        self._model, self._context = _arguments_of(name, function)
+        about, texts = described(inspect.getdoc(function))
+        self._model, self._context = _arguments_of(name, function, texts)
         vars(self).update(
             name=name,
-            description=(inspect.getdoc(function) or "") if description is None else inspect.cleandoc(description),
+            description=about if description is None else inspect.cleandoc(description),
             parameters=schema_of(self._model),
             effect=effect,
             timeout=timeout,
@@ -243,12 +245,12 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Turn a function into a tool: ``@tool`` above it, or ``@tool(name=..., timeout=...)``.
 
     Its parameters become the tool's, by their type hints: whatever pydantic knows. One without a hint is a text, one
-    without a default is required, and a text in ``Annotated`` describes it. One typed ``ToolContext`` is not shown:
-    it is given who calls and the sandbox. An ``async`` function runs on trio, any other in a worker thread, from
-    which ``trio.from_thread`` reaches what is async in the context.
+    without a default is required. A text in ``Annotated`` describes it, else the docstring. One typed ``ToolContext``
+    is not shown: it is given who calls and the sandbox. An ``async`` function runs on trio, any other in a worker
+    thread, from which ``trio.from_thread`` reaches what is async in the context.
 
     :param name: the function's own without it.
-    :param description: what a model reads; the docstring without it.
+    :param description: what a model reads; without it the docstring, up to its parameters (Sphinx, Google, numpy).
     :param effect: what running it twice does; see :class:`Tool`.
     :param timeout: most seconds that one call may take.
     :param parallel_safe: whether calls of one reply may run at once.
@@ -261,7 +263,9 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     return FunctionTool(function, **options)
 
 
-def _arguments_of(tool_name: str, function: Callable[..., Any]) -> tuple[type[BaseModel], str | None]:
+def _arguments_of(
+    tool_name: str, function: Callable[..., Any], texts: Mapping[str, str]
+) -> tuple[type[BaseModel], str | None]:
     """The model of the arguments, and the parameter that takes the context."""
     own = function
     while isinstance(own, functools.partial):
@@ -281,8 +285,10 @@ def _arguments_of(tool_name: str, function: Callable[..., Any]) -> tuple[type[Ba
         if hint is ToolContext:
             context = name
             continue
-        about = next((each for each in get_args(hint)[1:] if isinstance(each, str)), None)
-        if get_origin(hint) is Annotated and about:
+        annotated = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+        about = next((each for each in annotated if isinstance(each, str)), None)
+        told = any(getattr(each, "description", None) for each in annotated)
+        if about := about or (None if told else texts.get(name)):
             hint = Annotated[hint, Field(description=about)]
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[f"{_FIELD}{name}"] = (hint, Field(default, alias=name))

@@ -10,11 +10,13 @@ import pytest
 import trio
 
 import treadle
+import treadle_attachments.plugin
 import treadle_llm_call.plugin
 from treadle import (
     AssistantMessage,
     DocumentError,
     Host,
+    MediaPart,
     ModelResponse,
     Offer,
     StopReason,
@@ -26,7 +28,8 @@ from treadle import (
     UnavailableError,
     UserMessage,
 )
-from treadle.testing import offering, reply, run_workflow, scripted
+from treadle.contracts.provider import Features
+from treadle.testing import FakeSandbox, offering, reply, run_workflow, scripted
 from treadle_agent import plugin
 
 
@@ -447,3 +450,22 @@ async def test_a_price_that_nobody_knows_is_told() -> None:
     assert [each.message for each in result.warnings] == [
         "agent 'desk': nobody knows the price of 'scripted-1', so max_cost_usd does not count it"
     ]
+
+
+async def test_attachments_go_with_the_prompt_and_are_counted() -> None:
+    features = Features(tools=True, media=frozenset({"image"}))
+    provider = type("Seeing", (scripted("a cat"),), {"features": features})
+    named = {**plugins(provider, tool=False), "attachments": treadle_attachments.plugin}
+    flow = document(DESK, attachments=[{"source": "{state.firm}.png"}])
+    result = await run_workflow(flow, plugins=named, sandbox=FakeSandbox(files={"ACME.png": b"x"}))
+    assert result.status == "success", result.error
+    assert result.step_results["answer"].to_json()["attachment_count"] == 1
+    assert provider.requests[0].messages[-1] == UserMessage(
+        parts=(TextPart(text="why?"), MediaPart(type="image", media_type="image/png", data=b"x"))
+    )
+
+
+def test_an_attachment_that_the_provider_cannot_take_is_told_when_the_document_loads() -> None:
+    named = {**plugins(scripted(), tool=False), "attachments": treadle_attachments.plugin}
+    with pytest.raises(DocumentError, match="attachments of type audio"):
+        treadle.build_workflow(document(DESK, attachments=[{"source": "a", "type": "audio"}]), host=Host.of(named))

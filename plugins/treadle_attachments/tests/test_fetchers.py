@@ -160,7 +160,9 @@ async def test_a_data_url_is_decoded(source: str, media_type: str, content: byte
 async def test_the_own_type_of_a_data_url_wins() -> None:
     assert (await data("data:image/gif;base64,aGVsbG8=", media_type="application/pdf")).media_type == "image/gif"
     assert (await data("data:;base64,aGVsbG8=", media_type="image/webp")).media_type == "image/webp"
-    with pytest.raises(ToolError, match="'data:application/pdf;base64,...' is application/pdf, which contradicts type: i"):
+    with pytest.raises(
+        ToolError, match=r"'data:application/pdf;base64,...' is application/pdf, which contradicts type: i"
+    ):
         await data("data:application/pdf;base64,aGVsbG8=", media_type="image/png")
 
 
@@ -201,18 +203,18 @@ async def test_the_bytes_of_a_file_tell_and_then_its_extension() -> None:
     assert (await file("a.jpg", sandbox)).media_type == "image/png"
     assert (await file("b.jpg", sandbox)).media_type == "image/jpeg"
     assert (await file("c", sandbox)).media_type == "image/png"
-    with pytest.raises(ToolError, match="'b.jpg' is image/jpeg, which contradicts type: pdf; set type: image"):
+    with pytest.raises(ToolError, match=r"'b.jpg' is image/jpeg, which contradicts type: pdf; set type: image"):
         await file("b.jpg", sandbox, type="pdf")
 
 
 async def test_a_file_that_is_not_there_fails_for_good() -> None:
-    with pytest.raises(ToolError, match="'scans/b.png': there is no such file") as caught:
+    with pytest.raises(ToolError, match=r"'scans/b.png': there is no such file") as caught:
         await file("scans/b.png")
     assert not caught.value.transient
 
 
 async def test_a_refused_file_is_the_sandboxs_refusal() -> None:
-    with pytest.raises(SandboxError, match="sandbox refuses the path scans/a.png"):
+    with pytest.raises(SandboxError, match=r"sandbox refuses the path scans/a.png"):
         await file("scans/a.png", box(refuses="*"))
 
 
@@ -239,7 +241,7 @@ async def test_nothing_larger_than_20_mb_is_attached() -> None:
     most, more = b"\xff\xd8\xff" + b"\0" * (20 * MEGA - 3), b"\xff\xd8\xff" + b"\0" * (20 * MEGA - 2)
     assert len((await file("a", box(files={"a": most}))).data or b"") == 20 * MEGA
     for source in (f"data:image/jpeg;base64,{base64.b64encode(more).decode()}", "data:image/jpeg," + "a" * len(more)):
-        with pytest.raises(ToolError, match="'data:image/jpeg[^ ]*' is larger than 20 MB") as caught:
+        with pytest.raises(ToolError, match=r"'data:image/jpeg[^ ]*' is larger than 20 MB") as caught:
             await data(source)
         assert not caught.value.transient
     with pytest.raises(ToolError, match="is larger than 20 MB"):

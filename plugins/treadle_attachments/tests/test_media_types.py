@@ -153,7 +153,9 @@ def test_the_plain_form_is_its_own_plain_form(text: str) -> None:
 
 @given(st.sampled_from(["image/png", "audio/x-wav", "application/pdf"]), st.text(), st.sampled_from(" \t;"))
 def test_parameters_and_case_say_nothing(media_type: str, parameters: str, space: str) -> None:
-    assert normal_type(f"{space.strip(';')}{media_type.upper()}{space.strip(';')};{parameters}") == normal_type(media_type)
+    assert normal_type(f"{space.strip(';')}{media_type.upper()}{space.strip(';')};{parameters}") == normal_type(
+        media_type
+    )
 
 
 @given(

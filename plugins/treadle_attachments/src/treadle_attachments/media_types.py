@@ -48,7 +48,9 @@ _ALIASES: Mapping[str, str] = {
     "text/xml": "application/xml",
 }
 
-_UNSAID = frozenset({"application/octet-stream", "application/x-download", "application/download", "binary/octet-stream"})
+_UNSAID = frozenset(
+    {"application/octet-stream", "application/x-download", "application/download", "binary/octet-stream"}
+)
 """What servers say where they do not know."""
 
 _OFFICE = "application/vnd.openxmlformats-officedocument"
@@ -141,8 +143,10 @@ _BY_MEMBER: Mapping[str, str] = {
 }
 _MOST_MEMBERS = 1000
 _TEXTUAL = re.compile(r"text/.+|application/(json|xml|yaml)|image/svg\+xml")
-_SVG = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*|<!DOCTYPE\s+svg[^>]*>\s*)*<svg[\s>]", re.S)
-_HTML = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)[\s>]", re.S | re.I)
+_SVG = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*|<!DOCTYPE\s+svg[^>]*>\s*)*<svg[\s>]", re.DOTALL
+)
+_HTML = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)[\s>]", re.DOTALL | re.IGNORECASE)
 _HEAD = 4096
 """Bytes in which a text must show what it is."""
 

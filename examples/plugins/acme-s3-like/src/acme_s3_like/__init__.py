@@ -1,0 +1,1 @@
+"""Attachments from buckets for Treadle."""
