@@ -43,6 +43,7 @@ _CALL = "test_a_call_sends_what_the_file_says_and_writes_the_reply"
 _AGENT = "test_an_agent_takes_a_turn_by_its_file"
 _TALKS = "test_steps_and_agents_go_on_with_a_conversation_of_the_state"
 _NAMES = "test_json_has_agentlooms_names"
+_ATTACHED = "test_attachments_go_with_the_prompt_of_a_call_and_of_an_agent"
 _TOOLS = "test_the_built_in_tools_give_what_they_gave"
 _SANDBOX = "test_an_enabled_sandbox_holds_the_tools"
 _MOCK = "test_the_mock_provider_plays_the_file_and_gives_its_default_elsewhere"
@@ -137,7 +138,7 @@ ROWS: tuple[Row, ...] = (
     Row("llm_call.thinking", "same", "", "test_thinking_asks_for_reasoning_and_keeps_it_out_of_the_state"),
     Row("llm_call.conversation", "better", "`{key: ..., store: ...}` goes on in the next run", _TALKS),
     Row("llm_call.speaker", "same", "", _TALKS),
-    *_later("llm_call", "attachments", "treadle-attachments"),
+    Row("llm_call.attachments", "better", "the bytes tell the type; fetchers of other schemes are plugins", _ATTACHED),
     Row("router.conditions", "better", "checked when the file loads, and joins run", _ROUTES),
     Row(
         "router.default",
@@ -158,7 +159,7 @@ ROWS: tuple[Row, ...] = (
     Row("tool.http_request", "same", "", "test_http_request_gives_status_headers_and_body"),
     *_rows("agent", "agent prompt", "same", _AGENT),
     Row("agent.conversation", "better", "`{key: ..., store: ...}` goes on in the next run", _TALKS),
-    *_later("agent", "attachments", "treadle-attachments"),
+    Row("agent.attachments", "better", "the bytes tell the type; fetchers of other schemes are plugins", _ATTACHED),
     *_rows(
         "agent file",
         "name description model system_prompt temperature max_tokens tools loop_policy output_schema constraints",

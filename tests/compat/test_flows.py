@@ -275,6 +275,21 @@ async def test_an_agent_takes_a_turn_by_its_file(host, tmp_path):
     assert first.tool_choice == "required"
 
 
+@pytest.mark.parametrize("step", [{"type": "llm_call"}, {"type": "agent", "agent": {"name": "desk"}}])
+async def test_attachments_go_with_the_prompt_of_a_call_and_of_an_agent(host, tmp_path, step):
+    (tmp_path / "05.pdf").write_bytes(b"%PDF-1.7")
+    shown = [{"source": "{state.picture}"}, {"type": "pdf", "source": "05.pdf", "media_type": "application/pdf"}]
+    flow = {
+        "name": "t",
+        "config": {"provider": "mock"},
+        "state": {"picture": "data:image/png;base64,iVBORw0KGgo="},
+        "steps": [{"id": "a", **step, "prompt": "What is it?", "attachments": shown}],
+    }
+    result, _ = await run(host, flow)
+    assert result.status == "success", result.error
+    assert result.step_results["a"].to_json()["attachment_count"] == 2
+
+
 async def test_a_forbidden_pattern_fails_an_agent_without_another_attempt(host):
     agent = {"name": "desk", "constraints": {"forbidden_patterns": ["as an ai"]}}
     flow = steps({"id": "a", "type": "agent", "agent": agent, "prompt": "hi"}, config={"provider": "played"})

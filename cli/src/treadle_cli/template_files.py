@@ -39,7 +39,7 @@ KINDS: Mapping[str, Kind] = {
         {"trim_policy": "my_trim_policy", "step_type": "my_trim_policy_preview"}, "Trim policy `my_trim_policy`"
     ),
     "attachment_fetcher": Kind(
-        {"attachment_fetcher": "my_attachment_fetcher", "tool": "my_attachment_fetcher_preview"},
+        {"attachment_fetcher": "my-attachment-fetcher", "tool": "my_attachment_fetcher_preview"},
         "Attachment fetcher `my_attachment_fetcher`",
         ("treadle-tools",),
     ),

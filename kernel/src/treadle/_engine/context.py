@@ -141,7 +141,9 @@ class RunningStep(StepContext):
 
     async def attachment(self, request: AttachmentRequest) -> MediaPart:
         """An attachment, read by the fetcher of its scheme."""
-        fetcher: AttachmentFetcher = self._run.session.role("attachment_fetcher", "", request.scheme)
+        session, head = self._run.session, request.source.partition(":")[0].lower()
+        scheme = head if head in session.host.names("attachment_fetcher") else request.scheme
+        fetcher: AttachmentFetcher = session.role("attachment_fetcher", "", scheme)
         sandbox = await self._run.sandbox()
         if sandbox is None:
             text = "attachments are read through a sandbox, and none is installed"

@@ -34,7 +34,10 @@ class AttachmentRequest:
 
     @property
     def scheme(self) -> str:
-        """What stands before ``://`` in the source, in small letters, or ``data``; ``file`` where there is neither."""
+        """What stands before ``://`` in the source, in small letters, or ``data``; ``file`` where there is neither.
+
+        A fetcher that is installed also gets what begins with its scheme and a colon alone.
+        """
         found = _SCHEME.match(self.source)
         return found[0].lower() if found else "file"
 

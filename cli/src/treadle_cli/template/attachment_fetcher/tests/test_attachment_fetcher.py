@@ -15,7 +15,7 @@ CHECKS = contract_checks()
 async def test_the_plugin_keeps_the_contract() -> None:
     await check_plugin(
         "acme_attachment_fetcher.plugin",
-        offers={"attachment_fetcher": ["my_attachment_fetcher"], "tool": ["my_attachment_fetcher_preview"]},
+        offers={"attachment_fetcher": ["my-attachment-fetcher"], "tool": ["my_attachment_fetcher_preview"]},
     )
 
 

@@ -9,9 +9,9 @@ from treadle import Offer, hookimpl
 
 @hookimpl
 def treadle_attachment_fetchers() -> Mapping[str, Offer]:
-    """The attachment fetcher ``my_attachment_fetcher``."""
+    """The attachment fetcher, under the scheme that it reads."""
     return {
-        "my_attachment_fetcher": Offer(
+        "my-attachment-fetcher": Offer(
             "acme_attachment_fetcher.fetcher:AcmeAttachmentFetcher", "Read attachments from the folder media"
         )
     }
