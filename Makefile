@@ -1,10 +1,11 @@
 # Every target makes .venv by itself, from Python 3.11+ (or uv) and make. `make` alone lists the targets.
-# PYTHON=... chooses the interpreter, ARGS=... is passed on to pytest.
+# PYTHON=... chooses the interpreter, ARGS=... is passed on to pytest, JOBS=n is how many tests run at once (0: in one process).
 
 SHELL := /bin/sh
 BIN := .venv/bin
 SOURCES := benchmarks cli kernel plugins scripts tests
 export PYTHON
+JOBS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test check soak bench format lint-fix catalogue generate docs new-plugin clean
@@ -20,7 +21,7 @@ demo: venv ## run examples/demo.yaml on a small real model: no key, no network
 
 # The property tests draw the same examples every time; `make soak` is where they roam.
 test: venv ## run the tests
-	$(BIN)/pytest --hypothesis-profile=ci $(ARGS)
+	$(BIN)/pytest --hypothesis-profile=ci -n $(JOBS) $(ARGS)
 
 check: venv ## lint, formatting, strict types, import rules, generated files, package metadata, documentation site
 	$(BIN)/ruff check .
