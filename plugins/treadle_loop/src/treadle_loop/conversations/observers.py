@@ -289,7 +289,7 @@ class EventTraceObserver:
             request_id=response.request_id,
             attempts=response.attempts,
             usage=response.usage.model_dump(),
-            tools=[each.tool_name for each in response.tool_calls] if self._captures else len(response.tool_calls),
+            tool_calls=len(response.tool_calls),
         )
 
     def on_retry(self, attempt: int, error: ProviderError, wait_seconds: float) -> None:
