@@ -440,6 +440,15 @@ def test_a_limit_below_one_is_refused(limits: dict[str, int]) -> None:
         converse(FakeClient("x"), **limits)
 
 
+def test_what_is_no_transcript_client_or_text_is_told_so() -> None:
+    with pytest.raises(TypeError, match="goes on with a Transcript, not with str"):
+        run_conversation("hi", FakeClient(), Registry([]), Deps())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"a client has name, model and complete\(request\); str has no name"):
+        run_conversation(asked(), "gpt", Registry([]), Deps())
+    with pytest.raises(TypeError, match="a text or a list of parts, not int"):
+        asked(3)  # type: ignore[arg-type]
+
+
 def test_a_response_that_broke_off_with_an_error_is_a_providers_error() -> None:
     from treadle_loop import ProviderError
 

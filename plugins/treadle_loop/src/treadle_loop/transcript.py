@@ -148,13 +148,11 @@ class Transcript(BaseModel):
 
     def add_user_message(self, content: str | Sequence[TextPart]) -> Message:
         """Speak as the user."""
-        parts = (TextPart(text=content),) if isinstance(content, str) else tuple(content)
-        return self._add(Message(role="user", content=parts))
+        return self._add(Message(role="user", content=_parts(content)))
 
     def add_assistant_message(self, content: str | Sequence[Any], *, origin: Origin | None = None) -> Message:
         """Add a turn of the model."""
-        parts = (TextPart(text=content),) if isinstance(content, str) else tuple(content)
-        return self._add(Message(role="assistant", content=parts, origin=origin))
+        return self._add(Message(role="assistant", content=_parts(content), origin=origin))
 
     def extend_last_assistant(self, content: Sequence[Any], *, origin: Origin | None = None) -> Message:
         """Continue the model's last turn, which the provider had paused.
@@ -217,6 +215,14 @@ class Transcript(BaseModel):
 
     def __len__(self) -> int:
         return len(self.messages)
+
+
+def _parts(content: Any) -> tuple[Any, ...]:
+    if isinstance(content, str):
+        return (TextPart(text=content),)
+    if not isinstance(content, list | tuple):
+        raise TypeError(f"a message is a text or a list of parts, not {type(content).__name__}")
+    return tuple(content)
 
 
 def _check_parts(number: int, message: Message) -> None:

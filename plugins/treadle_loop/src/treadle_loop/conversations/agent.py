@@ -14,7 +14,7 @@ from treadle_loop.conversations.running import (
 )
 from treadle_loop.conversations.settings import Settings, build_client
 from treadle_loop.conversations.summaries import ConversationResult, SummaryOptions
-from treadle_loop.conversations.toolbox import Deps, HostedTool, Registry, ToolSpec, check_tools
+from treadle_loop.conversations.toolbox import Deps, HostedTool, Registry, ToolSpec, check_client, check_tools
 from treadle_loop.errors import ConfigurationError
 from treadle_loop.transcript import Transcript
 
@@ -65,6 +65,7 @@ class Agent:
                 raise ConfigurationError(
                     f"a tool is what @tool makes, a ToolSpec or a HostedTool, not {type(each).__name__}"
                 )
+        check_client(client)
         self.name = name
         self.client = client
         self.registry = Registry([each for each in tools if isinstance(each, ToolSpec)])

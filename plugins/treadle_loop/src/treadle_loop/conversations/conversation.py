@@ -23,7 +23,7 @@ from treadle_loop.conversations.summaries import (
     status_after,
     status_of,
 )
-from treadle_loop.conversations.toolbox import HostedTool, Registry, check_tools
+from treadle_loop.conversations.toolbox import HostedTool, Registry, check_client, check_tools
 from treadle_loop.conversations.wire import as_response, call_of, from_reply, kernel_request, message_of, sent
 from treadle_loop.drivers import drive, drive_sync
 from treadle_loop.errors import ConfigurationError, LoopBudgetExceeded, ProviderError
@@ -58,6 +58,9 @@ class Conversation:
         options: SummaryOptions | None,
         labels: tuple[str | None, str | None, str | None, str | None],
     ) -> None:
+        if not isinstance(transcript, Transcript):
+            raise TypeError(f"a conversation goes on with a Transcript, not with {type(transcript).__name__}")
+        check_client(client)
         if max_iterations < 1 or max_tokens < 1:
             raise ConfigurationError("max_iterations and max_tokens are at least 1")
         self.transcript = transcript

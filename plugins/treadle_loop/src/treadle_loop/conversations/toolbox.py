@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from treadle_loop.errors import ConfigurationError
 from treadle_loop.transcript import ToolCallPart
 
-__all__ = ["Deps", "HostedTool", "Registry", "ToolDeps", "ToolSpec", "allow_all", "check_tools", "tool"]
+__all__ = ["Deps", "HostedTool", "Registry", "ToolDeps", "ToolSpec", "allow_all", "check_client", "check_tools", "tool"]
 
 
 def allow_all(call: ToolCallPart) -> None:
@@ -208,6 +208,16 @@ class HostedTool:
             raise ConfigurationError(
                 f"hosted tool '{self.kind}': allowed_domains and blocked_domains exclude each other; give one"
             )
+
+
+def check_client(client: Any) -> None:
+    """Whether it is one.
+
+    :raises TypeError: it is not.
+    """
+    missing = [name for name in ("name", "model", "complete") if not hasattr(client, name)]
+    if missing:
+        raise TypeError(f"a client has name, model and complete(request); {type(client).__name__} has no {missing[0]}")
 
 
 def check_tools(client: Any, registry: Registry, hosted: Iterable[HostedTool]) -> None:
