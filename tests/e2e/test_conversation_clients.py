@@ -24,6 +24,7 @@ from treadle_loop import (
     HostedTool,
     ListObserver,
     ModelRequest,
+    MultiObserver,
     Registry,
     RetryingClient,
     RetryPolicy,
@@ -629,3 +630,22 @@ def test_claude_ignores_a_temperature_where_it_takes_none_and_says_so(
         client.close()
     assert "temperature" not in anthropic.last.json
     assert "temperature" in caplog.text
+
+
+@pytest.mark.parametrize("api", ["responses", "completions"])
+def test_an_observer_that_defines_on_text_delta_sees_the_text_as_it_is_written(openai: OpenAIServer, api: str) -> None:
+    class Typing:
+        def __init__(self) -> None:
+            self.pieces: list[str] = []
+
+        def on_text_delta(self, text: str) -> None:
+            self.pieces.append(text)
+
+    alone, among = Typing(), Typing()
+    given = environment(openai, OPENAI_API=api)
+    assert converse(given, observer=alone).text == "".join(alone.pieces) == "hello"
+    assert openai.last.json["stream"] is True
+    assert converse(given, observer=MultiObserver(ListObserver(), among)).text == "".join(among.pieces) == "hello"
+    assert len(among.pieces) > 1 or api == "responses"
+    converse(given, observer=MultiObserver(ListObserver()))
+    assert not openai.last.json.get("stream")

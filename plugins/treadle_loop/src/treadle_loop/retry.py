@@ -6,23 +6,17 @@ import inspect
 import random
 import time
 from collections.abc import Callable, Generator
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 import treadle
 from treadle.threads import await_on_callers_loop
+from treadle_loop.conversations.listening import ON_RETRY
 from treadle_loop.conversations.wire import as_response
 from treadle_loop.errors import AgentLoopError, ProviderError, translated
 from treadle_loop.provider import AttemptRecord, ModelRequest, ModelResponse
 
-__all__ = ["RetryListener", "RetryPolicy", "RetryingClient", "complete_on_trio"]
-
-RetryListener = Callable[[int, ProviderError, float], None]
-"""Told of each retry before its wait: the attempt that failed, its error, the seconds."""
-
-LISTENER: ContextVar[RetryListener | None] = ContextVar("treadle_retry_listener", default=None)
-"""Set by the conversation that is waiting for a reply."""
+__all__ = ["RetryPolicy", "RetryingClient", "complete_on_trio"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +165,7 @@ def _attempts(policy: RetryPolicy) -> Generator[float, AgentLoopError | ModelRes
         if not again:
             raise ended
         waited += wait
-        listener = LISTENER.get()
+        listener = ON_RETRY.get()
         if listener is not None:
             listener(attempt, ended, wait)
     raise AssertionError("the last attempt raises or returns")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Self
 
 import treadle
+from treadle_loop.conversations.listening import ON_TEXT
 from treadle_loop.conversations.portal import Portal
 from treadle_loop.conversations.wire import as_response, kernel_request, sent
 from treadle_loop.errors import BadRequestError, ConfigurationError, translated
@@ -54,18 +55,18 @@ class ProviderClient:
 
         :raises ProviderError: the most specific class of :mod:`treadle_loop.errors`.
         """
-        asked = self._asked(request)
+        asked, on_text = self._asked(request), ON_TEXT.get()
         try:
-            response = self._portal.call(lambda provider: _exchange(provider, asked))
+            response = self._portal.call(lambda provider: _exchange(provider, asked, on_text))
         except treadle.TreadleError as error:
             raise translated(error, provider=self.name) from error
         return self._answered(response)
 
     async def complete_async(self, request: ModelRequest) -> ModelResponse:
         """The same, awaited on trio. A cancellation ends the request."""
-        asked = self._asked(request)
+        asked, on_text = self._asked(request), ON_TEXT.get()
         try:
-            response = await self._portal.call_on_trio(lambda provider: _exchange(provider, asked))
+            response = await self._portal.call_on_trio(lambda provider: _exchange(provider, asked, on_text))
         except treadle.TreadleError as error:
             raise translated(error, provider=self.name) from error
         return self._answered(response)
@@ -97,6 +98,7 @@ class ProviderClient:
             temperature=request.temperature,
             stop_sequences=request.stop_sequences,
             tool_choice=request.tool_choice,
+            stream=ON_TEXT.get() is not None and self._provider.features.streaming,
             parallel_tool_calls=(parallel if parallel is not None or not request.tools else self._parallel_tool_calls),
         )
         if refusals := self._provider.refusals(asked):
@@ -118,11 +120,15 @@ class ProviderClient:
         return tuple(one for each in messages for one in now[id(each)][1])
 
 
-async def _exchange(provider: Provider, request: treadle.ModelRequest) -> treadle.ModelResponse:
+async def _exchange(
+    provider: Provider, request: treadle.ModelRequest, on_text: Callable[[str], None] | None
+) -> treadle.ModelResponse:
     async with provider.exchange(request) as events:
         async for event in events:
             if isinstance(event, treadle.Completed):
                 return event.response
+            if on_text is not None and isinstance(event, treadle.TextDelta):
+                on_text(event.text)
     raise treadle.ResponseError(f"provider '{provider.name}' ended without a reply", provider=provider.name)
 
 

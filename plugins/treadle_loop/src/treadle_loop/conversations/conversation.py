@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 import time
@@ -13,7 +14,8 @@ import treadle
 from treadle import messages as kernel
 from treadle_loop.asks import Ask, RunTools
 from treadle_loop.conversations.executing import Executor
-from treadle_loop.conversations.observers import entered, notify
+from treadle_loop.conversations.listening import listening
+from treadle_loop.conversations.observers import entered, notify, wants_text
 from treadle_loop.conversations.summaries import (
     UNREGISTERED,
     ConversationContext,
@@ -29,7 +31,7 @@ from treadle_loop.drivers import drive, drive_sync
 from treadle_loop.errors import ConfigurationError, LoopBudgetExceeded, ProviderError
 from treadle_loop.loop import LoopSettings, Outcome, converse
 from treadle_loop.provider import ModelRequest, ModelResponse, StopReason
-from treadle_loop.retry import LISTENER, complete_on_trio
+from treadle_loop.retry import complete_on_trio
 from treadle_loop.transcript import Message, ToolCallPart, ToolResultPart, Transcript
 
 __all__ = ["MAX_TOKENS_CEILING", "Conversation"]
@@ -71,6 +73,7 @@ class Conversation:
         self.max_tokens = max_tokens
         self.hosted_tools = tuple(hosted_tools)
         self.observer = observer
+        self.on_text = functools.partial(notify, observer, "on_text_delta") if wants_text(observer) else None
         self.options = options or SummaryOptions()
         self.context = ConversationContext(
             agent_name=labels[0],
@@ -193,29 +196,25 @@ class Conversation:
     def complete(self, asked: kernel.ModelRequest) -> kernel.ModelResponse:
         """Ask the client."""
         request, began = self.about_to_ask(asked)
-        token = LISTENER.set(self.retried)
         try:
-            given = self.client.complete(request)
+            with listening(self.retried, self.on_text):
+                given = self.client.complete(request)
             response = as_response(given, api=getattr(self.client, "api", None))
         except BaseException as error:
             self.failed(error, began)
             raise
-        finally:
-            LISTENER.reset(token)
         return self.answered(response, began)
 
     async def complete_on_trio(self, asked: kernel.ModelRequest) -> kernel.ModelResponse:
         """Ask the client, on trio."""
         request, began = self.about_to_ask(asked)
-        token = LISTENER.set(self.retried)
         try:
-            given = await complete_on_trio(self.client, request)
+            with listening(self.retried, self.on_text):
+                given = await complete_on_trio(self.client, request)
             response = as_response(given, api=getattr(self.client, "api", None))
         except BaseException as error:
             self.failed(error, began)
             raise
-        finally:
-            LISTENER.reset(token)
         return self.answered(response, began)
 
     def about_to_ask(self, asked: kernel.ModelRequest) -> tuple[ModelRequest, float]:

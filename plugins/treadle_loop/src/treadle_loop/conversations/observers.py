@@ -24,6 +24,7 @@ __all__ = [
     "NullObserver",
     "entered",
     "notify",
+    "wants_text",
 ]
 
 _log = logging.getLogger("treadle_loop")
@@ -78,7 +79,11 @@ class LoopObserver(Protocol):
         ...
 
     def on_text_delta(self, text: str) -> None:
-        """Reserved: more of the reply's text."""
+        """More of the reply's text, where the client can stream.
+
+        Replies are streamed for observers that define this. It may be called in a thread of the client's, and for a
+        reply that is then dropped or fails: ``on_response`` has what counts.
+        """
         ...
 
 
@@ -100,6 +105,14 @@ def entered(observer: Any, context: ConversationContext) -> AbstractContextManag
         return nullcontext()
     given: AbstractContextManager[Any] = around(context)
     return given
+
+
+def wants_text(observer: Any) -> bool:
+    """Whether it has a hook of its own for text as it is written."""
+    if isinstance(observer, MultiObserver):
+        return any(map(wants_text, observer.observers))
+    hook = getattr(type(observer), "on_text_delta", None)
+    return hook is not None and hook is not LoopObserver.on_text_delta
 
 
 class NullObserver:
