@@ -7,6 +7,7 @@ import functools
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from treadle import _document
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from treadle.contracts.events import RunEvent
     from treadle.contracts.journal import Journal
     from treadle.contracts.results import RunResult
+    from treadle.contracts.sandbox import Sandbox
     from treadle.contracts.settings import Settings
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "deployed_host",
     "load_settings",
     "load_workflow",
+    "new_sandbox",
     "open",
     "parse_workflow",
     "run",
@@ -137,6 +140,18 @@ def open(
     from treadle._engine import open_session
 
     return open_session(extended, journal)
+
+
+def new_sandbox(block: Mapping[str, Any] | None = None, *, host: Host | None = None) -> Sandbox:
+    """The installed sandbox with a block as under ``config.sandbox``, within that of ``treadle.yaml``, for tools that
+    are called without a run. Its paths go from the working directory; enter it (``async with``) to use it.
+
+    :raises NotInstalledError: none is installed.
+    :raises pydantic.ValidationError: the block is not valid.
+    """
+    host = host or default_host()
+    kind: type[Sandbox] = host.sole("sandbox", "new_sandbox").load()
+    return kind(_document.sandbox_block(host, kind, block or {}), Path.cwd())
 
 
 def _extended(host: Host, extras: Extras) -> Host:

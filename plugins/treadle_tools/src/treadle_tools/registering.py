@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from treadle import Sandbox, Tool, ToolContext, ToolRegistry
+from treadle.api import new_sandbox
 from treadle.tools import as_tool
-from treadle_sandbox.policy import PolicySandbox
 from treadle_tools.plugin import treadle_tools
 
 __all__ = ["register_builtins"]
@@ -42,19 +39,18 @@ class _HeldTool(Tool):
 
 
 def register_builtins(
-    registry: ToolRegistry, *, sandbox: Sandbox | BaseModel | Mapping[str, Any] | None = None, replace: bool = False
+    registry: ToolRegistry, *, sandbox: Sandbox | Mapping[str, Any] | None = None, replace: bool = False
 ) -> None:
     """Register the four built-in tools, held to ``sandbox`` and to nothing else.
 
     What a workflow says under ``config.sandbox`` does not hold them: they are the program's, and so are their limits.
 
-    :param sandbox: a sandbox, which the caller has entered where it needs that; or the block of one, as under
-        ``config.sandbox``, whose paths go from the working directory. Without it the tools have no limits.
+    :param sandbox: a sandbox, which the caller has entered where it needs that; or a block as under
+        ``config.sandbox``, for which one is made (:func:`treadle.api.new_sandbox`). Without it no block limits them.
     :param replace: to replace tools of the same names without a warning.
+    :raises NotInstalledError: no sandbox is installed.
     :raises pydantic.ValidationError: the block is not valid.
     """
-    if not isinstance(sandbox, Sandbox):
-        block = sandbox if isinstance(sandbox, BaseModel) else PolicySandbox.block_model.model_validate(sandbox or {})
-        sandbox = PolicySandbox(block, Path.cwd())
+    held = sandbox if isinstance(sandbox, Sandbox) else new_sandbox(sandbox)
     for offer in treadle_tools().values():
-        registry.register(_HeldTool(as_tool(offer.load()), sandbox), replace=replace)
+        registry.register(_HeldTool(as_tool(offer.load()), held), replace=replace)
