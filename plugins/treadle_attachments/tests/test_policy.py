@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +82,13 @@ async def test_files_are_anywhere_while_it_is_disabled_and_in_readable_directori
 async def test_data_urls_need_nothing_of_it() -> None:
     sandbox = {"enabled": True, "allow_network": False}
     assert (await attached("data:image/png;base64,iVBORw0KGgo=", sandbox)).status == "success"
+
+
+async def test_a_host_that_does_not_resolve_here_is_the_providers_to_find(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unknown(host: str, port: int) -> Any:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr("treadle_sandbox.network.resolve", unknown)
+    assert (await attached("https://pics.example.com/a.png", {}, fetch="provider")).status == "success"
+    step = await attached("https://pics.example.com/a.png", {}, fetch="local")
+    assert "the host does not resolve" in (step.error or "")

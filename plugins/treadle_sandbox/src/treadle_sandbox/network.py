@@ -138,15 +138,22 @@ class NetworkRules:
             raise _unresolved(host, None)
         return found
 
-    async def check_host(self, url: httpx2.URL) -> None:
+    async def check_host(self, url: httpx2.URL, *, unknown: bool = False) -> None:
         """Look the host up and check every address of it, for what will not be dialled here.
 
+        :param unknown: let a host pass that does not resolve.
         :raises SandboxError: an address is internal, or there is none.
         """
         if self.allows_internal():
             return
         host = url.raw_host.decode("ascii")
-        for address in await self.resolve(host, url.port or (443 if url.scheme == "https" else 80)):
+        try:
+            found = await self.resolve(host, url.port or (443 if url.scheme == "https" else 80))
+        except SandboxError:
+            if unknown:
+                return
+            raise
+        for address in found:
             self.check_address(host, address)
 
     def _internal(self, what: str) -> str:

@@ -79,7 +79,8 @@ class PolicySandbox(Sandbox):
         rules = NetworkRules(self._block, purpose)
         parsed = rules.parsed(url)
         rules.check_url(parsed)
-        await rules.check_host(parsed)
+        # An attachment that is only checked is the model provider's to fetch, by its own name servers.
+        await rules.check_host(parsed, unknown=purpose == "attachment")
         await trio.lowlevel.checkpoint()
 
     # --- files --------------------------------------------------------------------------------------------
