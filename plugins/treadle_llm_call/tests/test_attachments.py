@@ -26,6 +26,7 @@ from treadle import (
 )
 from treadle.contracts.provider import Features
 from treadle.testing import FakeSandbox, offering, reply, run_workflow, scripted
+from treadle_cli.rights import rights_json
 from treadle_llm_call import plugin
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8
@@ -263,3 +264,12 @@ async def test_the_answer_is_as_without_attachments() -> None:
     result = await run(provider, {"source": DATA})
     assert result.final_state == {"said": "a cat"}
     assert result.step_results["look"].to_json()["finish_reason"] == "end_turn"
+
+
+def test_what_they_ask_for_is_told_as_it_is_written() -> None:
+    shown = ["https://me@p.test:8080/a?b", "https://{state.host}/a", "scans/{state.name}", "{state.x}", DATA, "a" * 300]
+    flow = document(*({"source": each} for each in shown), {"source": "s4://bucket/key"})
+    asked = rights_json(treadle.build_workflow(flow, host=Host.of(plugins(seeing()))))
+    assert [each["name"] for each in asked["hosts"]] == ["p.test", "{state.host}", "{state.x}", "bucket"]
+    assert [each["name"] for each in asked["paths"]] == ["scans/{state.name}", "{state.x}"]
+    assert {each["access"] for each in asked["paths"]} == {"read"}

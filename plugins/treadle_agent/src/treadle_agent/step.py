@@ -24,7 +24,13 @@ from treadle import (
 )
 from treadle_agent.checking import check_agent
 from treadle_agent.definition import AgentDefinition
-from treadle_loop.attachments import Attachment, attachment_references, fetch_attachments, stand_ins
+from treadle_loop.attachments import (
+    Attachment,
+    attachment_references,
+    attachment_rights,
+    fetch_attachments,
+    stand_ins,
+)
 from treadle_loop.loop import Outcome
 from treadle_loop.opening import ConversationField, conversation_path, open_turn
 
@@ -124,8 +130,10 @@ class AgentStep(Step):
         return named if isinstance(named, AgentDefinition) else ctx.document(named, AgentDefinition)
 
     def check_document(self, check: DocumentCheck) -> None:
-        """Check the agent's file and those of the agents below it."""
+        """Check the agent's file and those of the agents below it, and tell what its attachments ask for."""
         check_agent(check, self.agent, field="agent")
+        for right in attachment_rights(self.attachments):
+            check.ask(right)
 
     def references(self) -> Iterable[Reference]:
         """What keeps its conversation, and what reads its attachments."""

@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 from pydantic_core import PydanticKnownError
 
 from treadle import (
+    DocumentCheck,
     Message,
     ModelRequest,
     ModelResponse,
@@ -28,7 +29,13 @@ from treadle import (
 )
 from treadle_llm_call.thinking import Thinking
 from treadle_llm_call.tool_use import NamedChoice, ToolDeclaration, loop_tools, tool_choice
-from treadle_loop.attachments import Attachment, attachment_references, fetch_attachments, stand_ins
+from treadle_loop.attachments import (
+    Attachment,
+    attachment_references,
+    attachment_rights,
+    fetch_attachments,
+    stand_ins,
+)
 from treadle_loop.loop import LoopSettings, Outcome
 from treadle_loop.opening import ConversationField, conversation_path, open_turn
 from treadle_loop.response_schema import ModelBlock, ResponseSchema
@@ -187,6 +194,11 @@ class LlmCall(Step):
     def conversations(self) -> Iterable[StatePath]:
         """The conversation, if it has one."""
         return conversation_path(self.conversation)
+
+    def check_document(self, check: DocumentCheck) -> None:
+        """Tell what its attachments ask for."""
+        for right in attachment_rights(self.attachments):
+            check.ask(right)
 
     def references(self) -> Iterable[Reference]:
         """The tools and the class that it names, what keeps its conversation, and what reads its attachments."""

@@ -9,13 +9,17 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from treadle import AttachmentRequest, MediaPart, Reference, StepContext, StepError, Template
+from treadle import AttachmentRequest, MediaPart, Reference, Right, StepContext, StepError, Template
 
-__all__ = ["Attachment", "attachment_references", "fetch_attachments", "stand_ins"]
+__all__ = ["Attachment", "attachment_references", "attachment_rights", "fetch_attachments", "stand_ins"]
 
 _MEDIA_TYPE = re.compile(r"\s*[\w!#$&^.+-]+/[\w!#$&^.+-]+\s*(;.*)?", re.ASCII)
 _SOME_TYPE: Mapping[str, str] = {"image": "image/png", "pdf": "application/pdf", "audio": "audio/wav"}
 """One that every provider takes which takes the type at all."""
+_BEGINNING = re.compile(r"(?:[a-z][a-z0-9+.-]*(?::/?)?)?", re.IGNORECASE)
+"""What may become a scheme, or part of one, by what a template puts after it."""
+_PATH = 200
+"""Characters from which a source without a scheme is rather base64."""
 
 
 class Attachment(BaseModel):
@@ -48,8 +52,10 @@ class Attachment(BaseModel):
 
     def known_scheme(self) -> str | None:
         """The scheme of the source as far as the document tells; None where a template decides."""
-        scheme = AttachmentRequest(source=self.source.source.strip()).scheme
-        return None if scheme == "file" and self.source.references else scheme
+        source = self.source.source.strip()
+        scheme = AttachmentRequest(source=source).scheme
+        open_end = self.source.references and _BEGINNING.fullmatch(source.partition("{")[0])
+        return None if scheme == "file" and open_end else scheme
 
 
 def attachment_references(attachments: Sequence[Attachment], field: str = "attachments") -> Iterator[Reference]:
@@ -58,6 +64,18 @@ def attachment_references(attachments: Sequence[Attachment], field: str = "attac
         scheme = each.known_scheme()
         if scheme is not None:
             yield Reference(role="attachment_fetcher", name=scheme, field=f"{field}.{index}.source")
+
+
+def attachment_rights(attachments: Iterable[Attachment]) -> Iterator[Right]:
+    """What they ask for: files to read and hosts to reach, as they are written; both where a template decides."""
+    for each in attachments:
+        source, scheme = each.source.source.strip(), each.known_scheme()
+        if scheme in (None, "file") and len(source) < _PATH:
+            yield Right(kind="read", name=source)
+        if scheme not in ("data", "file"):
+            rest = source.partition("://")[2]
+            host = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2]
+            yield Right(kind="host", name=re.sub(r":\d+$", "", host) or source)
 
 
 def stand_ins(attachments: Iterable[Attachment]) -> tuple[MediaPart, ...]:
