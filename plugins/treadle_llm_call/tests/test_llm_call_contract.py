@@ -7,7 +7,7 @@ from treadle_llm_call.step import LlmCall
 
 
 async def test_the_plugin() -> None:
-    await check_plugin("treadle_llm_call.plugin", offers={"step_type": ["llm_call"]})
+    await check_plugin("treadle_llm_call.plugin", offers={"step_type": ["llm_call", "embed"]})
 
 
 async def test_a_text() -> None:
