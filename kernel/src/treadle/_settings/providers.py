@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -105,26 +106,16 @@ def secret_variables(host: Host) -> frozenset[str]:
     """Environment variables that hold keys here: those that providers read unless told otherwise, and those that the
     settings refer to. Imports the providers' settings, and leaves out those of a broken one.
     """
-    references = [each for entry in host.settings.providers.values() for each in _texts(entry.settings)]
+    written = str([entry.settings for entry in host.settings.providers.values()])
+    found = set(re.findall(r"""\benv:([^'"\s]+)""", written))
     for registered in host.registry.all("provider").values():
         try:
-            model: type[ProviderSettings] = registered.load().settings_model
+            fields = registered.load().settings_model.model_fields.values()
         except PluginError:
             continue
-        defaults = (field.default for field in model.model_fields.values())
-        references += [each.reference for each in defaults if isinstance(each, SecretRef)]
-    return frozenset(each.removeprefix("env:").strip() for each in references if each.startswith("env:"))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for below in value.values():
-            yield from _texts(below)
-    elif isinstance(value, list | tuple):
-        for below in value:
-            yield from _texts(below)
+        references = [field.default.reference for field in fields if isinstance(field.default, SecretRef)]
+        found |= {each.removeprefix("env:") for each in references if each.startswith("env:")}
+    return frozenset(found)
 
 
 def default_model(host: Host, provider: Provider) -> str | None:
