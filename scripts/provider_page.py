@@ -1,9 +1,9 @@
-"""Fills the tables of docs/providers.md from what the providers declare.
+"""Fills the table of docs/providers.md from what the providers declare.
 
 usage: provider_page.py [--check]
 
-The prose is written by hand. What stands between `<!-- table: NAME -->` and `<!-- end -->` is made here: capabilities
-from each provider's declared features, settings from its settings model. With --check nothing is written, and the exit
+The prose is written by hand. What stands between `<!-- table: NAME -->` and `<!-- end -->` is made here, of the
+features that each provider declares. With --check nothing is written, and the exit
 code is 1 where the page is not what would be written.
 """
 
@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from generated import main
-from treadle.contracts.provider import Features, FromEnv, Provider, ProviderSettings
-from treadle.contracts.secrets import SecretRef
+from reference.markdown import table
+from treadle.contracts.provider import Features, Provider
 from treadle_anthropic.provider import AnthropicProvider
 from treadle_google.provider import GoogleProvider
 from treadle_local.provider import LocalProvider
@@ -27,6 +26,7 @@ from treadle_replay.provider import MockProvider
 from workspace import ROOT
 
 PAGE = ROOT / "docs" / "providers.md"
+_BLOCK = re.compile(r"<!-- table: capabilities -->\n.*?<!-- end -->", re.DOTALL)
 
 PROVIDERS: Mapping[str, type[Provider]] = {
     "openai": OpenAIProvider,
@@ -69,50 +69,18 @@ CAPABILITIES: Mapping[str, Callable[[Features], bool]] = {
 }
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
-
-
 def capabilities() -> str:
     """What each provider declares."""
     rows = ([name, *("yes" if has(each) else "-" for each in FEATURES.values())] for name, has in CAPABILITIES.items())
-    return _table(["", *(name if "," in name else f"`{name}`" for name in FEATURES)], rows)
-
-
-def settings() -> str:
-    """What a deployment may set of each provider."""
-    rows: list[list[str]] = []
-    for name, kind in PROVIDERS.items():
-        for field_name, field in kind.settings_model.model_fields.items():
-            if field_name in ProviderSettings.model_fields:
-                continue
-            variables = [f"`{each.variable}`" for each in field.metadata if isinstance(each, FromEnv)]
-            default = field.get_default(call_default_factory=True)
-            if isinstance(default, SecretRef):
-                scheme, _, variable = default.reference.partition(":")
-                variables += [f"`{variable}`"] if scheme == "env" else []
-            rows.append(
-                [f"`{name}`", f"`{field_name}`", _shown(default), ", ".join(variables), field.description or ""]
-            )
-    return _table(["provider", "setting", "default", "environment", "what it does"], rows)
-
-
-def _shown(default: Any) -> str:
-    if default is None or default == {} or default == ():
-        return ""
-    return f"`{default.reference if isinstance(default, SecretRef) else default}`"
+    return table(["", *(name if "," in name else f"`{name}`" for name in FEATURES)], rows)
 
 
 def render() -> str:
     """The text of the page."""
-    made = {"capabilities": capabilities(), "settings": settings()}
-    return re.sub(
-        r"<!-- table: (\w+) -->\n.*?<!-- end -->",
-        lambda found: f"<!-- table: {found[1]} -->\n{made[found[1]]}\n<!-- end -->",
-        PAGE.read_text(encoding="utf-8"),
-        flags=re.DOTALL,
+    return _BLOCK.sub(
+        lambda _: f"<!-- table: capabilities -->\n{capabilities()}\n<!-- end -->", PAGE.read_text(encoding="utf-8")
     )
 
 
 if __name__ == "__main__":
-    sys.exit(main({PAGE: render()}, description="Fill the tables of the providers' page."))
+    sys.exit(main({PAGE: render()}, description="Fill the table of the providers' page."))

@@ -6,7 +6,6 @@ provider is entered, the SDK on the first exchange, both in a worker thread.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -15,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from treadle.contracts.provider import Exchange, Features, Provider, ProviderSettings
-from treadle.errors import BadRequestError, CredentialError, PluginError
+from treadle.errors import BadRequestError, PluginError
 from treadle.messages import Completed, ModelRequest, StreamEvent
 from treadle_anthropic.convert import Prepared, prepare, problems
 from treadle_anthropic.errors import refuses_signature
@@ -23,6 +22,8 @@ from treadle_anthropic.replies import Asked, response_of
 from treadle_anthropic.search import WEB_SEARCH
 from treadle_anthropic.settings import ANTHROPIC_BASE_URL, AnthropicSettings
 from treadle_anthropic.stream import StreamedReply
+from treadle_http.reply_events import ReplyEvents
+from treadle_http.sendable import sendable_key
 from treadle_http.status_errors import request_id
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     import trio
 
     from treadle_anthropic.sdk import MessagesClient
-    from treadle_http.pump import Pumped
 
 __all__ = ["AnthropicProvider"]
 
@@ -97,7 +97,7 @@ class AnthropicProvider(Provider):
         client = await self._ready()
         prepared, data, headers = await self._post(client, request)
         response = response_of(data, self._asked(request, prepared, client), request_id=request_id(headers))
-        yield _Events([Completed(response)])
+        yield ReplyEvents([Completed(response)])
 
     async def _post(self, client: MessagesClient, request: ModelRequest) -> tuple[Prepared, Any, Mapping[str, str]]:
         prepared = prepare(request, provider=self.name)
@@ -138,7 +138,7 @@ class AnthropicProvider(Provider):
                 yield await first_good(stack)
 
         async with pumped(source) as pieces:
-            yield _Events([], pieces, reply)
+            yield ReplyEvents(pieces=pieces, reply=reply)
 
     def _without_thinking(self, request: ModelRequest, sent: Prepared, error: BadRequestError) -> Prepared | None:
         """The request without the blocks that were refused, where that is what it was refused for."""
@@ -162,19 +162,11 @@ class AnthropicProvider(Provider):
     def _base_url(self) -> str:
         return self.settings.base_url or ANTHROPIC_BASE_URL
 
-    def _key(self) -> str:
-        """The key, refused where a header cannot carry it (the client's own complaint would quote it)."""
-        reference = self.settings.api_key
-        key = reference.reveal()
-        if not all("!" <= character <= "~" for character in key):
-            raise CredentialError(f"the key in {reference.reference} holds white space or characters that no key has")
-        return key
-
     async def _ready(self) -> MessagesClient:
         """The SDK's client, built once. A missing key is told before the SDK is imported."""
         client = self._client
         if client is None:
-            key = self._key()
+            key = sendable_key(self.settings.api_key)
             http = self._require_entered()
             async with self._building:  # another task may have built it meanwhile
                 client = self._client = self._built() or await self._build(http, key)
@@ -207,27 +199,3 @@ class AnthropicProvider(Provider):
             betas=self.settings.betas,
         )
         return client
-
-
-class _Events:
-    """The events of one exchange: some at once, the others from the pieces of a body."""
-
-    def __init__(
-        self, ready: Iterable[StreamEvent], pieces: Pumped[bytes] | None = None, reply: StreamedReply | None = None
-    ) -> None:
-        self._ready: deque[StreamEvent] = deque(ready)
-        self._pieces = pieces
-        self._reply = reply
-
-    def __aiter__(self) -> _Events:
-        return self
-
-    async def __anext__(self) -> StreamEvent:
-        while not self._ready:
-            if self._pieces is None or self._reply is None or self._reply.is_complete():
-                raise StopAsyncIteration
-            pieces = await self._pieces.arrived()
-            self._ready.extend(self._reply.feed(b"".join(pieces)) if pieces else self._reply.end())
-            if self._reply.is_complete():
-                self._pieces.complete()
-        return self._ready.popleft()
