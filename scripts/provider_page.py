@@ -3,8 +3,8 @@
 usage: provider_page.py [--check]
 
 The prose is written by hand. What stands between `<!-- table: NAME -->` and `<!-- end -->` is made here, of the
-features that each provider declares. With --check nothing is written, and the exit
-code is 1 where the page is not what would be written.
+features that each provider declares. With --check nothing is written, and the exit code is 1 where the page is not what
+would be written.
 """
 
 from __future__ import annotations
