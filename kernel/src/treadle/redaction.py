@@ -123,16 +123,19 @@ class Redactor:
     def _replaced(self, value: Any, texts: _Texts) -> Any:
         if type(value) is str:
             return texts.hide(value)
+        if self._clean_of is texts:  # a tool loop sends the same messages again and again, and they do not change
+            known = self._clean
+            if known.get(id(value)) is value or (
+                type(value) is tuple and all(known.get(id(each)) is each for each in value)
+            ):
+                return value
         if isinstance(value, Mapping):
             made = {self._replaced(key, texts): self._replaced(inner, texts) for key, inner in value.items()}
             return value if all(made.get(key, _NONE) is inner for key, inner in value.items()) else made
         if not isinstance(value, _MESSAGES):
             return _mapped(value, lambda _, inner: self._replaced(inner, texts))
-        # A tool loop sends the same messages again and again, and they do not change.
         if self._clean_of is not texts or len(self._clean) > _CLEAN_KEPT:
             self._clean, self._clean_of = {}, texts
-        if self._clean.get(id(value)) is value:
-            return value
         fresh = _mapped(value, lambda _, inner: self._replaced(inner, texts))
         if fresh is value:
             self._clean[id(value)] = value

@@ -57,12 +57,13 @@ def _clean(value: Any) -> Any:
 
 
 class RequestCleaner:
-    """Cleans the requests of one step. A conversation that grows is looked at once, message by message."""
+    """Cleans the requests of one step. A conversation that grows is looked at once, message by message; tools once."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "_others")
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Message, Message]] = {}
+        self._others: dict[str, tuple[Any, Any]] = {}
 
     def clean(self, request: ModelRequest) -> ModelRequest:
         """The request as it can be sent."""
@@ -76,8 +77,14 @@ class RequestCleaner:
         others = {
             name: made
             for name in ("tools", "hosted_tools", "output", "stop_sequences")
-            if (old := getattr(request, name)) and (made := clean(old)) is not old
+            if (old := getattr(request, name)) and (made := self._cleaned(name, old)) is not old
         }
         if others or any(mine is not theirs for mine, theirs in zip(messages, request.messages, strict=True)):
             return replace(request, messages=tuple(messages), **others)
         return request
+
+    def _cleaned(self, name: str, value: Any) -> Any:
+        known = self._others.get(name)
+        if known is None or known[0] is not value:
+            known = self._others[name] = (value, clean(value))
+        return known[1]
