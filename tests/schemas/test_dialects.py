@@ -14,9 +14,10 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
 from treadle import OutputError
-from treadle.schemas import SchemaRefused, inlined, inside
+from treadle.schemas import inside
 from treadle_anthropic.schema import format_schema as anthropic
 from treadle_google.schema import gemini_schema as google
+from treadle_http.dialects import SchemaRefused, inlined
 from treadle_local.grammar import grammar_schema as local
 from treadle_loop.shapes import ModelShape, SchemaShape
 from treadle_ollama.schema import format_schema as ollama

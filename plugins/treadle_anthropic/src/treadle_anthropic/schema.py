@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from treadle.schemas import SchemaRefused, described, inlined, merged, with_inside
+from treadle.schemas import with_inside
+from treadle_http.dialects import SchemaRefused, described, inlined, merged
 
 __all__ = ["format_schema", "input_schema", "input_schema_problem"]
 

@@ -29,8 +29,8 @@ from treadle.messages import (
     ToolSpec,
     UserMessage,
 )
-from treadle.schemas import SchemaRefused
 from treadle_google.schema import dialect_problems, gemini_schema
+from treadle_http.dialects import SchemaRefused
 
 __all__ = ["API_NAME", "embed_body", "has_signatures", "ignored", "options_of", "plain", "problems", "request_body"]
 

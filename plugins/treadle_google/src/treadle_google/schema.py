@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from treadle.schemas import SchemaRefused, merged, pointed_at, schema_problems
+from treadle.schemas import pointed_at, schema_problems
+from treadle_http.dialects import SchemaRefused, merged
 
 __all__ = ["dialect_problems", "gemini_schema"]
 

@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from treadle.schemas import SchemaRefused, inlined, with_inside
+from treadle.schemas import with_inside
+from treadle_http.dialects import SchemaRefused, inlined
 
 __all__ = ["format_schema"]
 

@@ -9,17 +9,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from treadle.schemas import (
-    MAPS_OF_SCHEMAS,
-    SCHEMA_LISTS,
-    SchemaRefused,
-    described,
-    inlined,
-    inside,
-    merged,
-    pointed_at,
-    with_inside,
-)
+from treadle.schemas import MAPS_OF_SCHEMAS, SCHEMA_LISTS, inside, pointed_at, with_inside
+from treadle_http.dialects import SchemaRefused, described, inlined, merged
 
 __all__ = ["schema_problems", "strict_schema"]
 
