@@ -175,9 +175,10 @@ _BLOCKS = st.builds(
 def test_a_child_never_widens_what_its_parent_allows(
     first: PolicyBlock, second: PolicyBlock, third: PolicyBlock
 ) -> None:
-    """However many there are below each other."""
-    both = combine(combine(first, second), third)
-    for outer in (each for each in (first, second) if each.enabled):
+    """However many there are below each other. What a child's parent allows is what it is held to itself."""
+    middle = combine(first, second)
+    both = combine(middle, third)
+    for outer in (each for each in (first, middle) if each.enabled):
         assert both.enabled
         assert set(both.allowed_commands) <= set(outer.allowed_commands)
         assert set(both.danger_opt_in) <= set(outer.danger_opt_in)
