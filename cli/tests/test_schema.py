@@ -24,8 +24,10 @@ GOOD = [each for each in EXAMPLES if each.name != "broken.yaml"]
 SHAPE = {"unknown-field", "missing-field", "wrong-type", "bad-value", "unknown-step-type"}
 """Codes of problems that a schema can see."""
 
-BEYOND_A_SCHEMA = re.compile(r"a router needs conditions or a default|not a JSON Schema|^schema[:.]")
-"""Problems with those codes that it cannot see all the same: what validators of the steps say."""
+BEYOND_A_SCHEMA = re.compile(
+    r"a router needs conditions or a default|not a JSON Schema|^schema[:.]|^\w+: (argument|unknown argument) '"
+)
+"""Problems with those codes that it cannot see all the same: what validators of the steps and tools say."""
 
 RETYPED: list[Any] = ["text", 7, 0.5, True, None, [], ["text"], {}, {"a": 1}]
 
