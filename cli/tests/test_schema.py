@@ -170,11 +170,11 @@ def test_the_schema_and_the_checks_agree_on_every_mutant_of_an_example(
         ({"sandbox": {"allow_netwrk": False}}, "is not valid under any"),
         ({"plugins": {"disabled": ["x"], "enabled": None}}, None),
         ({"prices": {"file": "p.yaml", "m-*": {"input": 1, "output": 2}}}, None),
-        ({"prices": {"m": {"inptu": 1}}}, "is not valid under any"),
+        ({"prices": {"m": {"inptu": 1}}}, "'inptu' was unexpected"),
         ({"providers": {"openai": {"limits": {"requests_per_minute": 5, "breaker": {}}}}}, None),
         ({"providers": {"openai": {"limits": {"requests_per_minut": 5}}}}, "'requests_per_minut' was unexpected"),
         ({"tools": ["a.py"], "redaction": {"keys": ["x"], "salt": "env:SALT"}}, None),
-        ({"redaction": {"salt": "pepper"}}, "is not valid under any"),
+        ({"redaction": {"salt": "pepper"}}, "'pepper' does not match"),
     ],
 )
 def test_settings(settings: Any, refused: str | None, settings_schema: dict[str, Any]) -> None:
@@ -182,8 +182,7 @@ def test_settings(settings: Any, refused: str | None, settings_schema: dict[str,
     if refused is None:
         assert found == []
     else:
-        assert len(found) == 1
-        assert refused in found[0]
+        assert any(refused in each for each in found), found
 
 
 def test_installed_things_are_offered_in_settings(settings_schema: dict[str, Any]) -> None:

@@ -27,7 +27,10 @@ def test_a_right_document_has_no_problems(problems: Problems) -> None:
         ("nmae: x\nname: x\nsteps: [{id: a, type: idle}]", ["1:1: nmae: unknown field; did you mean 'name'?"]),
         (
             "name: x\nsteps: [{id: a, type: idle}]\nzzz: 1",
-            ["3:1: zzz: unknown field; there are config, description, name, state, state_schema, steps, version"],
+            [
+                "3:1: zzz: unknown field; "
+                "there are config, description, name, requires, state, state_schema, steps, version"
+            ],
         ),
         ("name: 12\nsteps: [{id: a, type: idle}]", ["1:7: name: must be text, not 12; put it in quotes"]),
         ("name: ''\nsteps: [{id: a, type: idle}]", ["1:7: name: must not be empty"]),

@@ -57,7 +57,10 @@ class LlmCall(Step):
     model_config = ConfigDict(
         json_schema_extra={
             "anyOf": [
-                {"required": [name], "properties": {name: {"not": {"type": "null"}}}}
+                {
+                    "required": [name],
+                    "properties": {name: {"not": {"type": "null"}, "description": f"a {name}, and not null"}},
+                }
                 for name in ("prompt", "conversation")
             ]
         }
