@@ -48,6 +48,7 @@ _TOOLS = "test_the_built_in_tools_give_what_they_gave"
 _SANDBOX = "test_an_enabled_sandbox_holds_the_tools"
 _MOCK = "test_the_mock_provider_plays_the_file_and_gives_its_default_elsewhere"
 _ROUTES = "test_the_first_true_condition_wins_and_the_others_branches_are_skipped"
+_RUNS = "test_a_run_is_recorded_listed_and_gone_on_with"
 _FLAGS = "test_the_flags_of_run_override_the_config"
 
 ROWS: tuple[Row, ...] = (
@@ -197,7 +198,13 @@ ROWS: tuple[Row, ...] = (
     *_rows("run", "--state --provider --model --stream --json", "same", _FLAGS),
     *_later("run", "--budget", "treadle-policies"),
     *_later("run", "--lite", "treadle-otel"),
-    *_later("run", "--checkpoint --checkpoint-dir", "treadle-journal-sqlite"),
+    Row(
+        "run.--checkpoint",
+        "better",
+        "every run is recorded as it goes, a killed one too; refuses where it cannot be",
+        _RUNS,
+    ),
+    Row("run.--checkpoint-dir", "same", "holds `journal.db`", _RUNS),
     *_later("run", "--mock-responses --record --record-tools", "treadle-replay"),
     Row("validate.FILE", "better", "every problem in one pass, tools looked up", "test_validate_finds_every_problem"),
     Row("visualize.--format", "better", "`ascii` and `mermaid`, and more", "test_visualize_has_agentlooms_formats"),
@@ -205,16 +212,19 @@ ROWS: tuple[Row, ...] = (
         "info.info", "better", "says whether a key is set, and shows nothing of it", "test_info_shows_no_part_of_a_key"
     ),
     *_later("replay", "--recording --state --json --observability --allow-default-fallback", "treadle-replay"),
-    *_later(
-        "resume",
-        "--checkpoint-dir --provider --model --approve --reject --lite --json --stream",
-        "treadle-journal-sqlite",
-    ),
-    *_later("runs", "--checkpoint-dir --json", "treadle-journal-sqlite"),
-    *_later(
+    *_rows("resume", "--provider --model --json --stream", "same", _RUNS),
+    Row("resume.--checkpoint-dir", "same", "holds `journal.db`", _RUNS),
+    *_later("resume", "--approve --reject", "treadle-approval"),
+    *_later("resume", "--lite", "treadle-otel"),
+    Row("runs.--checkpoint-dir", "same", "holds `journal.db`", _RUNS),
+    Row("runs.--json", "same", "", _RUNS),
+    Row("history.--runs-dir", "same", "holds `journal.db`", _RUNS),
+    *_rows(
         "history",
-        "--runs-dir --workflow --provider --since --until --min-cost --max-cost --limit --json",
-        "treadle-journal-sqlite",
+        "--workflow --provider --since --until --min-cost --max-cost --limit --json",
+        "same",
+        _RUNS,
+        "the same command as `treadle runs`",
     ),
     *_later("callback-server", "--checkpoint-dir --host --port --lite --token", "treadle-approval"),
     *_rows("agent inspect", "--json", "same", "test_agent_inspect_prints_what_the_agent_is"),

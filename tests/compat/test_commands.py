@@ -128,3 +128,47 @@ async def test_agent_inspect_prints_what_the_agent_is(tmp_path: Path) -> None:
     assert (agent["name"], agent["model"], agent["system_prompt"]) == ("desk", "gpt-4o-mini", "Be brief.")
     assert agent["prices_usd_per_million"].keys() == {"input", "output"}
     assert agent["tools"][0]["parameters"]["required"] == ["path"]
+
+
+async def test_a_run_is_recorded_listed_and_gone_on_with(tmp_path: Path) -> None:
+    """The first try fails, as the provider is not there; what is asked of ``resume``, ``runs`` and their flags."""
+    (tmp_path / "flow.yaml").write_text(FLOW, encoding="utf-8")
+    (tmp_path / "treadle.yaml").write_text("journal: {path: kept/runs.db}\nproviders: {mock: {strict: true}}\n")
+    failed = await treadle("run", "flow.yaml", "-p", "mock", "--json", cwd=tmp_path)
+    assert failed.returncode == 1
+    assert (tmp_path / "kept" / "runs.db").is_file()
+    (tmp_path / "treadle.yaml").write_text("journal: {path: kept/runs.db}\n")
+    run_id = json.loads(failed.stdout)["run_id"]
+    resumed = await treadle("resume", run_id, "-p", "mock", "-m", "later-model", "--json", cwd=tmp_path)
+    result = json.loads(resumed.stdout)
+    assert (result["run_id"], result["status"]) == (run_id, "success")
+    assert result["step_results"]["ask"]["model"] == "later-model"
+    again = await treadle("run", "flow.yaml", "-p", "mock", "-q", cwd=tmp_path)
+    assert again.returncode == 0
+    unrecorded = await treadle("run", "flow.yaml", "-p", "mock", "-q", "--no-journal", cwd=tmp_path)
+    assert unrecorded.returncode == 0
+
+    async def listed(*flags: str) -> list[str]:
+        done = await treadle("runs", "--json", *flags, cwd=tmp_path)
+        return [run["run_id"] for run in json.loads(done.stdout)]
+
+    newest, *others = await listed()
+    assert others == [run_id]
+    assert await listed("--limit", "1") == [newest]
+    assert await listed("--workflow", "greet", "--provider", "mock/later") == [run_id]
+    assert await listed("--workflow", "other") == []
+    assert await listed("--since", "2020-01-01", "--min-cost", "0", "--max-cost", "0") == [newest, run_id]
+    assert await listed("--until", "2020-01-01") == []
+    kept = ("--checkpoint", "--checkpoint-dir", "elsewhere")
+    elsewhere = await treadle("run", "flow.yaml", "-p", "mock", "--json", *kept, cwd=tmp_path)
+    assert await listed("--checkpoint-dir", "elsewhere") == [json.loads(elsewhere.stdout)["run_id"]]
+    history = await treadle("history", "--json", "--runs-dir", "elsewhere", cwd=tmp_path)
+    assert [run["run_id"] for run in json.loads(history.stdout)] == [json.loads(elsewhere.stdout)["run_id"]]
+    streamed = await treadle("resume", run_id, "--stream", "--checkpoint-dir", "kept2", cwd=tmp_path)
+    assert (streamed.returncode, streamed.stderr) == (
+        2, f"error: there is no record of a run '{run_id}'\n"
+    )  # fmt: skip
+    streamed = await treadle("resume", run_id, "--stream", cwd=tmp_path)
+    assert (streamed.returncode, streamed.stderr) == (
+        2, f"error: run {run_id} has succeeded; there is nothing to resume\n"
+    )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 import trio
 
 import treadle
-from treadle import ConfigurationError, RunEvent, RunResult, StateError, Workflow
+from treadle import ConfigurationError, Journal, Record, RunEvent, RunResult, StateError, Workflow
 from treadle.contracts.events import RunWarning
 from treadle_cli.lines import EventLines, warning_line
 from treadle_cli.output import Channel
@@ -52,15 +52,23 @@ class _Execution:
     warnings: dict[str, None] = field(default_factory=dict)
 
 
-def execute_and_print(workflow: Workflow, state: Mapping[str, Any], display: Display) -> int:
+def execute_and_print(
+    workflow: Workflow,
+    state: Mapping[str, Any],
+    display: Display,
+    journal: Journal | None = None,
+    earlier: Record | None = None,
+) -> int:
     """Run the workflow, print its result, and give the exit code.
 
+    :param journal: where the run is recorded; closed with it.
+    :param earlier: the record of a run to go on with.
     :raises ConfigurationError: a value of ``state`` cannot be kept in a state.
     :raises ReaderGone: whoever read stdout has closed it.
     """
     execution = _Execution()
     try:
-        trio.run(_execute, workflow, state, display, execution)
+        trio.run(_execute, workflow, state, display, execution, journal, earlier)
     finally:
         # A result is printed even where closing the session failed.
         if execution.result is not None:
@@ -69,7 +77,14 @@ def execute_and_print(workflow: Workflow, state: Mapping[str, Any], display: Dis
     return execution.interrupts.exit_code or (0 if execution.result.ok else 1)
 
 
-async def _execute(workflow: Workflow, state: Mapping[str, Any], display: Display, execution: _Execution) -> None:
+async def _execute(
+    workflow: Workflow,
+    state: Mapping[str, Any],
+    display: Display,
+    execution: _Execution,
+    journal: Journal | None,
+    earlier: Record | None,
+) -> None:
     receivers: list[Callable[[RunEvent], object]] = []
 
     def on_event(event: RunEvent) -> None:
@@ -77,9 +92,9 @@ async def _execute(workflow: Workflow, state: Mapping[str, Any], display: Displa
             receive(event)
 
     observed = on_event if display.shows_text or not display.quiet else None
-    async with treadle.open(host=workflow.host) as session:
+    async with treadle.open(host=workflow.host, journal=journal) as session:
         try:
-            run = session.start(workflow, state=state, on_event=observed)
+            run = session.start(workflow, state=state, on_event=observed, earlier=earlier)
         except StateError as error:
             raise ConfigurationError(f"the initial state: {error.message}", hint=error.hint) from error
         with cancel_on_signals(run.cancel) as execution.interrupts:

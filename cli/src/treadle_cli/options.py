@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HOST",
+    "checkpoint_dir_option",
     "config_option",
     "debug_option",
     "find_settings_file",
@@ -23,6 +25,7 @@ __all__ = [
     "host_without",
     "is_debugging",
     "is_safe",
+    "journal_place",
     "plugin_options",
     "tools_option",
 ]
@@ -138,6 +141,18 @@ def tools_option(function: _Function) -> _Function:
         help="Tools of your own: a Python file, or a module of the working directory or installed, as MODULE or "
         "MODULE:NAME. Repeatable.",
     )(function)
+
+
+def checkpoint_dir_option(function: _Function) -> _Function:
+    """``--checkpoint-dir DIR``, as AgentLoom has it: the folder of the journal; see :func:`journal_place`."""
+    return click.option(
+        "--checkpoint-dir", metavar="DIR", help="Keep the record in DIR/journal.db, whatever treadle.yaml says."
+    )(function)
+
+
+def journal_place(folder: str | None) -> dict[str, Any]:
+    """What a ``--checkpoint-dir`` overrides of the journal's settings."""
+    return {} if folder is None else {"path": str(Path(folder).absolute() / "journal.db")}
 
 
 def find_settings_file() -> tuple[str | None, str]:

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 import treadle
-from treadle_cli.options import debug_option, host_options, host_without, is_debugging, tools_option
+from treadle import TreadleError
+from treadle_cli.options import (
+    checkpoint_dir_option,
+    debug_option,
+    host_options,
+    host_without,
+    is_debugging,
+    journal_place,
+    tools_option,
+)
 from treadle_cli.output import Channel, err, out
 from treadle_cli.problems import warn_of_plugins
+
+if TYPE_CHECKING:
+    from treadle import Host, Journal
 
 __all__ = ["run"]
 
@@ -42,6 +55,9 @@ __all__ = ["run"]
     is_flag=True,
     help="Print no progress, warnings or totals on stderr, only errors and what the run waits for.",
 )
+@click.option("--no-journal", is_flag=True, help="Record the run nowhere: it cannot be shown or resumed.")
+@click.option("--checkpoint", is_flag=True, help="Refuse to run where the run cannot be recorded.")
+@checkpoint_dir_option
 @tools_option
 @host_options
 @debug_option
@@ -56,6 +72,9 @@ def run(
     stream: bool | None,
     as_json: bool,
     quiet: bool,
+    no_journal: bool,
+    checkpoint: bool,
+    checkpoint_dir: str | None,
     tools: Sequence[str],
     without: Sequence[str],
 ) -> None:
@@ -63,6 +82,8 @@ def run(
 
     Progress goes to stderr: a live view of the steps on a terminal; plain lines elsewhere, and where NO_COLOR is
     set or TERM is dumb. With --json stdout is the whole result, of a failed run too.
+
+    The run is recorded in .treadle/journal.db, or where treadle.yaml says, for `treadle show` and `treadle resume`.
 
     Ctrl-C and SIGTERM end the run with its result so far; a second one ends it at once.
 
@@ -76,6 +97,8 @@ def run(
     from treadle_cli import state_args
 
     stderr = err()
+    if no_journal and (checkpoint or checkpoint_dir is not None):
+        raise click.UsageError("--no-journal records nothing, and --checkpoint and --checkpoint-dir ask for a record")
     given = state_args.read_state_file(state_file) if state_file is not None else {}
     parsed = [state_args.parse_assignment(text) for text in assignments]
     host = host_without(without, tools=tools)
@@ -111,7 +134,26 @@ def run(
         shows_text=shows_text,
         debugging=is_debugging(ctx),
     )
-    ctx.exit(execute_and_print(workflow, state, display))
+    if no_journal:
+        journal: Journal | None = treadle.MemoryJournal()
+    else:
+        journal = open_journal(host, stderr, checkpoint_dir, must=checkpoint)
+    ctx.exit(execute_and_print(workflow, state, display, journal))
+
+
+def open_journal(host: Host, stderr: Channel, folder: str | None, *, must: bool) -> Journal | None:
+    """Where the run is recorded, or None. That no folder can be made here stops no run, unless it was asked for."""
+    try:
+        journal = treadle.installed_journal(host, **journal_place(folder))
+        if journal is None and (must or folder is not None):
+            host.sole("journal", "--checkpoint")
+        return journal
+    except TreadleError as error:
+        asked_for = must or folder is not None or bool(host.settings.journal or host.settings.roles.journal)
+        if asked_for or not isinstance(error.__cause__, OSError):
+            raise
+        stderr.line(f"warning: the run is not recorded: {error.message}")
+        return None
 
 
 def can_show_live(stderr: Channel) -> bool:

@@ -13,13 +13,16 @@ _HOMES = {
     "treadle._document": "Workflow read_document",
     "treadle._document.schema": "settings_schema workflow_schema",
     "treadle._engine": "RunStream Session",
+    "treadle._engine.journal": "MemoryJournal",
     "treadle._engine.logging": "LogObserver",
+    "treadle._engine.resuming": "Record",
     "treadle._plugins": "Host",
     "treadle._settings.finding": "find_settings",
     "treadle._settings.providers": "SettingValue provider_values",
     "treadle._suggest": "close_match",
     "treadle.api": """
-        build_workflow default_host deployed_host load_settings load_workflow open parse_workflow run run_sync
+        build_workflow default_host deployed_host installed_journal load_settings load_workflow open parse_workflow run
+        run_sync
     """,
     "treadle.builder": "WorkflowBuilder workflow",
     "treadle.contracts.config": "RetrySettings RunConfig",

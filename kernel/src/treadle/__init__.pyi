@@ -8,7 +8,9 @@ from treadle._document.schema import settings_schema as settings_schema
 from treadle._document.schema import workflow_schema as workflow_schema
 from treadle._engine import RunStream as RunStream
 from treadle._engine import Session as Session
+from treadle._engine.journal import MemoryJournal as MemoryJournal
 from treadle._engine.logging import LogObserver as LogObserver
+from treadle._engine.resuming import Record as Record
 from treadle._plugins import Host as Host
 from treadle._settings.finding import find_settings as find_settings
 from treadle._settings.providers import SettingValue as SettingValue
@@ -22,6 +24,9 @@ from treadle.api import (
 )
 from treadle.api import (
     deployed_host as deployed_host,
+)
+from treadle.api import (
+    installed_journal as installed_journal,
 )
 from treadle.api import (
     load_settings as load_settings,

@@ -32,6 +32,7 @@ __all__ = [
     "build_workflow",
     "default_host",
     "deployed_host",
+    "installed_journal",
     "load_settings",
     "load_workflow",
     "new_sandbox",
@@ -125,7 +126,7 @@ def open(
     Works under trio, and under asyncio: there the session has a thread to itself, and every method but ``start``.
 
     :param host: the plugins to use; :func:`default_host` without it.
-    :param journal: where runs are recorded; in memory without it.
+    :param journal: where runs are recorded, for ``session.resume``; in memory without it.
     :param extras: ``tools``, ``providers``, ``layers``, ``steps`` and ``plugins`` that need not be installed, and win
         over what is. They are in ``session.host``, by which workflows that use them are loaded.
     :raises ConfigurationError: two of the extras have one name, or one of them is broken.
@@ -152,6 +153,19 @@ def new_sandbox(block: Mapping[str, Any] | None = None, *, host: Host | None = N
     host = host or default_host()
     kind: type[Sandbox] = host.sole("sandbox", "new_sandbox").load()
     return kind(_document.sandbox_block(host, kind, block or {}), Path.cwd())
+
+
+def installed_journal(host: Host, **overrides: Any) -> Journal | None:
+    """The journal that the settings choose, or else the only one installed, opened; None where there is none.
+
+    :param overrides: settings that win over those of the ``journal:`` block.
+    :raises ConfigurationError: it cannot be opened, or several are installed and none is chosen.
+    """
+    from treadle._settings.blocks import journal_of
+
+    if host.settings.roles.journal is None and not host.registry.names("journal"):
+        return None
+    return journal_of(host, host.sole("journal", "the run").name, overrides)
 
 
 def _extended(host: Host, extras: Extras) -> Host:

@@ -105,7 +105,8 @@ class TreadleHooks:
 
     @hookspec
     def treadle_journals(self) -> Mapping[str, Offer]:
-        """Journals. Target: called with no arguments once a session, gives a ``Journal``. Since 1.0."""
+        """Journals. Target: called once a session, gives a ``Journal``; with the ``journal:`` block as its
+        ``settings_model`` where it has one, else with no arguments. Since 1.0."""
         raise AssertionError("a specification is never called")
 
     @hookspec

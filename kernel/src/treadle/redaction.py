@@ -26,7 +26,7 @@ from treadle.contracts.secrets import revealed_secrets
 from treadle.contracts.step import StepOutcome
 from treadle.messages import AssistantMessage, EmbedResponse, ModelResponse, SystemMessage, ToolMessage, UserMessage
 
-__all__ = ["Redactor", "hide_secrets"]
+__all__ = ["Redactor", "has_placeholder", "hide_secrets", "without_hashes"]
 
 _SALT = secrets.token_hex(16)
 _SHORTEST = 4
@@ -79,6 +79,20 @@ def _secrets_now(count: int, salt: str) -> _Texts:
 def hide_secrets(value: Any) -> Any:
     """The value without any secret that a reference has led to in this process; itself where there is none in it."""
     return Redactor().hide(value)
+
+
+def has_placeholder(value: Any) -> bool:
+    """Whether something in a JSON value has been replaced."""
+    if isinstance(value, Mapping):
+        return any(map(has_placeholder, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(has_placeholder, value))
+    return isinstance(value, str) and _PLACEHOLDER.search(value) is not None
+
+
+def without_hashes(text: str) -> str:
+    """The text with what was replaced in it told apart no more, as hashes differ from process to process."""
+    return _PLACEHOLDER.sub("<REDACTED>", text)
 
 
 class Redactor:

@@ -17,6 +17,8 @@ def test_a_right_document_has_no_problems(problems: Problems) -> None:
     assert problems(HEAD + "  - {id: a, type: say, prompt: 'hi {state.x}', output: a.b}\nstate: {x: 1}\n") == []
 
 
+FIELDS = "there are config, description, name, requires, state, state_schema, steps, version"
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -28,8 +30,7 @@ def test_a_right_document_has_no_problems(problems: Problems) -> None:
         (
             "name: x\nsteps: [{id: a, type: idle}]\nzzz: 1",
             [
-                "3:1: zzz: unknown field; "
-                "there are config, description, name, requires, state, state_schema, steps, version"
+                "3:1: zzz: unknown field; " + FIELDS,
             ],
         ),
         ("name: 12\nsteps: [{id: a, type: idle}]", ["1:7: name: must be text, not 12; put it in quotes"]),

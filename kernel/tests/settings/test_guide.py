@@ -78,7 +78,15 @@ def _keys(marks: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, .
 
 
 # The keys of these are names that a deployment gives, or are the plugins' own to judge.
-OPEN = {("providers",), ("sandbox",), ("aliases", "trim_policies"), ("aliases", "tools"), ("config",), ("prices",)}
+OPEN = {
+    ("providers",),
+    ("sandbox",),
+    ("aliases", "trim_policies"),
+    ("aliases", "tools"),
+    ("config",),
+    ("prices",),
+    ("journal",),
+}
 KEYS = [
     (path, place)
     for path, place in _keys(read(EXAMPLE, "x")[1])

@@ -125,8 +125,8 @@ def test_every_mistake_is_told_in_one_pass_in_the_order_of_the_file(problems: Pr
         (
             "limits: {}",
             (
-                "1:1: limits: unknown field; there are aliases, config, model, plugins, prices, provider, providers, "
-                "redaction, roles, sandbox, tools"
+                "1:1: limits: unknown field; there are aliases, config, journal, model, plugins, prices, provider, "
+                "providers, redaction, roles, sandbox, tools"
             ),
         ),
         (

@@ -141,6 +141,8 @@ class _Check:
                 self._there(("roles", name), partial(self._host.get, cast(Role, name), chosen))
         if settings.prices is not None:
             self._block("prices", ("prices",), settings.prices)
+        if settings.journal is not None:
+            self._block("journal", ("journal",), settings.journal)
         for position, text in enumerate(settings.tools):
             self._there(("tools", position), partial(find_source, text, settings.folder), code="missing-file")
         self._sandbox()

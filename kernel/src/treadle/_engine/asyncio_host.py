@@ -59,6 +59,21 @@ class AsyncioSession:
         how |= {"tools": tools, "run_id": run_id}
         return await self._held.call(partial(run, workflow, **how))
 
+    async def resume(
+        self,
+        run_id: str,
+        *,
+        workflow: Workflow | str | os.PathLike[str] | None = None,
+        state: Mapping[str, Any] | None = None,
+        assume: Mapping[str, str] | None = None,
+        on_event: Callable[[RunEvent], object] | None = None,
+        observers: Sequence[Observer] = (),
+        tools: Iterable[Tool] = (),
+    ) -> RunResult:
+        """As :meth:`Session.resume`. A cancellation of the task cancels the run, and its end is waited for."""
+        how: dict[str, Any] = {"workflow": workflow, "state": state, "assume": assume, "on_event": on_event}
+        return await self._held.call(partial(self._session.resume, run_id, **how, observers=observers, tools=tools))
+
     @asynccontextmanager
     async def stream(
         self,

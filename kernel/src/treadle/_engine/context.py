@@ -19,6 +19,7 @@ from treadle._engine.children import ParentStep
 from treadle._engine.done_calls import DoneCalls
 from treadle._engine.failures import is_fault
 from treadle._engine.gateway import CallSite
+from treadle._engine.resuming import RecordedCall, StepRecord
 from treadle._engine.sending import RequestCleaner, clean
 from treadle._engine.state import StateView, check_value
 from treadle._language import MISSING, ArgumentTree, Expression, Template, look_up
@@ -70,6 +71,7 @@ class RunningStep(StepContext):
         meter: Meter,
         slot: Slot,
         done: DoneCalls,
+        kept: StepRecord | None = None,
     ) -> None:
         self.run_id = run.run_id
         self.step_id = step_id
@@ -84,8 +86,10 @@ class RunningStep(StepContext):
         self._child_keys: set[str] = set()
         self.pending: tuple[Pending, ...] = ()
         """What paused children wait for."""
-        self._tool_calls = itertools.count(1)
-        self._model_calls = itertools.count(1)
+        self._kept = kept
+        # What an earlier process began in this attempt keeps its number.
+        self._tool_calls = itertools.count(kept.next_ordinal(kept.tool_calls) if kept else 1)
+        self._model_calls = itertools.count(kept.next_ordinal(kept.model_calls) if kept else 1)
         self._cleaner: RequestCleaner | None = None
 
     @property
@@ -164,12 +168,22 @@ class RunningStep(StepContext):
     ) -> Coroutine[Any, Any, Any]:
         """Run a registered tool. It gets its number here, whenever it is awaited."""
         tool = self._run.tool(name)
-        ordinal = next(self._tool_calls)
-        return self._call_tool(tool, arguments, ordinal, call_id or f"{self.step_id}.{self.attempt}.{ordinal}")
+        kept = None
+        if self._kept is not None and not (tool.effect_of(arguments) == "once" and self._done.has(name, arguments)):
+            kept = self._kept.recall(self._kept.tool_calls, (name, arguments), self._run.redactor)
+        ordinal = kept.ordinal if kept else next(self._tool_calls)
+        return self._call_tool(tool, arguments, ordinal, call_id or f"{self.step_id}.{self.attempt}.{ordinal}", kept)
 
-    async def _call_tool(self, tool: Tool, arguments: Mapping[str, Any], ordinal: int, call_id: str) -> Any:
+    async def _call_tool(
+        self, tool: Tool, arguments: Mapping[str, Any], ordinal: int, call_id: str, kept: RecordedCall | None
+    ) -> Any:
         run, name = self._run, tool.name
         is_once = tool.effect_of(arguments) == "once"
+        if kept is not None:
+            result = kept.result()
+            if is_once:
+                self._done.add(name, arguments, result)
+            return result
         if is_once and (done := self._done.claim(name, arguments)) is not None:
             return copy.deepcopy(done.result)
         context = ToolContext(
@@ -193,9 +207,8 @@ class RunningStep(StepContext):
         except Exception as error:
             cause = lone_error(error)
             failure = str(cause) or type(cause).__name__
-            run.record(
-                "tool_call_finished", self.step_id, self.attempt, ordinal, {"call_id": call_id, "error": failure}
-            )
+            data = {"call_id": call_id, "error": failure, "error_type": type(cause).__name__}
+            run.record("tool_call_finished", self.step_id, self.attempt, ordinal, data)
             if isinstance(cause, TreadleError):
                 raise cause from cause.__cause__
             raise ToolError(f"tool '{name}' failed: {type(cause).__name__}: {cause}") from cause
@@ -292,4 +305,4 @@ class RunningStep(StepContext):
         return self._run.session.role(role, f"step '{self.step_id}'", name)
 
     def _site(self) -> CallSite:
-        return CallSite(self._run, self.step_id, self.attempt, self._meter, self._model_calls)
+        return CallSite(self._run, self.step_id, self.attempt, self._meter, self._model_calls, self._kept)

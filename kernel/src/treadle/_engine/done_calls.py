@@ -29,6 +29,11 @@ class DoneCalls:
         """What earlier attempts did with a tool and this one has not asked for."""
         return tuple(each for each in self._unclaimed if each.tool_name == tool_name)
 
+    def has(self, tool_name: str, arguments: Mapping[str, Any]) -> bool:
+        """Whether there is a like call to claim."""
+        asked = _canonical(arguments) if self._unclaimed else ""
+        return any(each.tool_name == tool_name and _canonical(each.arguments) == asked for each in self._unclaimed)
+
     def claim(self, tool_name: str, arguments: Mapping[str, Any]) -> DoneCall | None:
         """The first like call of an earlier attempt, which is then used."""
         if not self._unclaimed:

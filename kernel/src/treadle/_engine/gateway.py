@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -36,6 +36,7 @@ from treadle.nurseries import lone_error
 
 if TYPE_CHECKING:
     from treadle._engine.meter import Meter
+    from treadle._engine.resuming import StepRecord
     from treadle._engine.run import Run
     from treadle._engine.session import Session
     from treadle.contracts.provider import Exchange, Provider, ProviderLayer
@@ -51,7 +52,8 @@ _Price = Callable[[ModelResponse], Awaitable[ModelResponse]]
 class CallSite:
     """Who calls: a step of a run, in one attempt. ``ordinals`` numbers the attempt's calls from 1.
 
-    One for each call; ``answered`` says whether a response has been counted in it.
+    One for each call; ``kept`` is the record of an attempt that an earlier process began, ``asked`` what the step asked
+    before any layer or fallback changed it, and ``answered`` says whether a response has been counted in it.
     """
 
     run: Run
@@ -59,6 +61,8 @@ class CallSite:
     attempt: int
     meter: Meter
     ordinals: Iterator[int]
+    kept: StepRecord | None = None
+    asked: ModelRequest | None = None
     answered: bool = False
 
 
@@ -83,7 +87,12 @@ class Gateway:
         """One model call; see :meth:`Provider.exchange`."""
         layers = self._session.call_layers
         own = self._session.built_provider(self.provider_name(), self._overrides)
-        request = with_model(self._session.host, request, own)
+        request = site.asked = with_model(self._session.host, request, own)
+        recalled = _recall(site, request)
+        if isinstance(recalled, ModelResponse):
+            async with aclosing(_alone(Completed(recalled))) as only:
+                yield only
+            return
         events = _Call(site, own.name, partial(self._priced, own), request=request)
         try:
             async with _through(layers, partial(self._attempts, own, site))(request) as events.source:
@@ -184,6 +193,9 @@ class Gateway:
 
     async def embed(self, request: EmbedRequest, site: CallSite) -> EmbedResponse:
         """Turn texts into vectors; see :meth:`Provider.embed`."""
+        recalled = _recall(site, request)
+        if isinstance(recalled, EmbedResponse):
+            return recalled
         name = self.provider_name()
         provider = await self._session.provider(name, self._overrides)
         run, meter, ordinal = site.run, site.meter, next(site.ordinals)
@@ -209,6 +221,21 @@ class Gateway:
         if response.cost_usd is not None:
             return response
         return response.with_cost(await self._session.price(provider, response.model, response.usage))
+
+
+def _recall(site: CallSite, request: ModelRequest | EmbedRequest) -> ModelResponse | EmbedResponse | None:
+    """What an earlier process was answered, counted; None where it was not."""
+    response = site.kept.recall_response(request, site.run.redactor) if site.kept else None
+    if isinstance(response, ModelResponse):
+        site.meter.add_response(response)
+    elif response is not None:
+        site.meter.add(response.usage, response.cost_usd)
+        site.meter.model, site.meter.provider = response.model, response.provider
+    return response
+
+
+async def _alone(event: StreamEvent) -> AsyncGenerator[StreamEvent, None]:
+    yield event
 
 
 def _may_have_cost(error: BaseException) -> bool:
@@ -272,7 +299,9 @@ class _Metered:
         """Tell journal and observers of the call, which is about to be made."""
         site, run, provider = self.site, self.site.run, self.provider_name
         self.ordinal = next(site.ordinals)
-        data = {"request": request, "provider": provider}
+        data: dict[str, Any] = {"request": request, "provider": provider}
+        if site.asked is not request and site.asked is not None:
+            data["asked"] = site.asked
         run.record("model_call_started", site.step_id, site.attempt, self.ordinal, data)
         if run.hub.active:
             run.hub.send(ModelCallStarted(run_id=run.run_id, step_id=site.step_id, provider=provider, request=request))

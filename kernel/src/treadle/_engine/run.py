@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
@@ -18,11 +19,13 @@ from treadle._engine.context import RunningStep
 from treadle._engine.done_calls import DoneCalls
 from treadle._engine.failures import Failure, wait_before
 from treadle._engine.gateway import Gateway
+from treadle._engine.going_on import below, go_on, record_start, restore, time_left, time_used
 from treadle._engine.graph import Graph
 from treadle._engine.meter import Meter
 from treadle._engine.observers import Hub
 from treadle._engine.redacting import redacted_keys, redacted_workflow, redactor_of
 from treadle._engine.resources import Resource
+from treadle._engine.resuming import Record, StepRecord
 from treadle._engine.sending import clean
 from treadle._engine.settling import Settling, Skipped
 from treadle._engine.slots import Slot, Slots
@@ -61,13 +64,18 @@ _THREADS = 64
 
 @dataclass(slots=True)
 class _Progress:
-    """How far a step has come."""
+    """How far a step has come.
+
+    ``before`` are the attempts of a run that had failed, ``kept`` is the record of an attempt that goes on.
+    """
 
     started: float
     meter: Meter
     slot: Slot
     attempt: int = 0
     done: DoneCalls = field(default_factory=DoneCalls)
+    before: int = 0
+    kept: StepRecord | None = None
 
 
 class Run:
@@ -87,8 +95,11 @@ class Run:
         tools: Iterable[Tool] = (),
         run_id: str | None = None,
         parent: ParentStep | None = None,
+        earlier: Record | None = None,
     ) -> None:
         self._parent = parent
+        self._earlier: Record | None = below(parent) if parent else earlier
+        self._given = state or {}
         self._root: Run = parent.run._root if parent else self
         self._place = parent.run._path(parent.path) if parent else ""
         self.run_id: str = f"{self._root.run_id}.{self._place}" if parent else run_id or secrets.token_hex(6)
@@ -105,7 +116,7 @@ class Run:
         self._journal = session.journal
         self._graph = graph = Graph.of(workflow.steps, workflow.order)
         self._settling = Settling(self._graph, pass_over_failures=self.config.on_step_failure == "continue")
-        self._state = RunState({**workflow.state, **(state or {})})
+        self._state = RunState({**(earlier.state if earlier else workflow.state), **self._given})
         self._ancestors: dict[int, int] = {}
         self._readers = [len(each) + len(more) for each, more in zip(graph.dependents, graph.followers, strict=True)]
         self._results: dict[str, StepResult] = {}
@@ -142,7 +153,7 @@ class Run:
             data = self.redactor.entry(kind, self._path(step), data)
         try:
             path = self._path(step) if self._place else step
-            self._journal.append(JournalEntry(root.run_id, kind, path, attempt, ordinal, data))
+            self._journal.append(JournalEntry(root.run_id, kind, path, attempt, ordinal, data, at=time.time()))
         except Exception as error:
             root._unrecorded = error
             root._scope.cancel()
@@ -198,14 +209,14 @@ class Run:
         is: then :class:`trio.Cancelled` passes through, as it must.
         """
         self._now = trio.lowlevel.current_clock().current_time
-        started = self._now()
+        started = self._now() - time_used(self)
         ids = tuple(step.id for step in self._graph.steps)
         attempt = self._parent.attempt if self._parent else 0
         workflow, state = self.workflow, self._state.initial
         if self.redactor.is_active:
             self._note_concealed()
             workflow, state = redacted_workflow(workflow, self.redactor), self.redactor.state(state)
-        self.record("run_started", "", attempt, 0, {"workflow": workflow, "state": state})
+        record_start(self, attempt, workflow, state)
         async with open_nursery() as keepers:
             self.hub.start(keepers)
             try:
@@ -230,7 +241,7 @@ class Run:
             self._sandbox = Resource(keepers, self._open_sandbox)
         limit = self.config.timeout
         if limit is not None:
-            self._scope.deadline = trio.current_time() + limit
+            self._scope.deadline = trio.current_time() + time_left(self, limit)
         try:
             with self._scope:
                 async with open_nursery() as self._nursery:
@@ -287,13 +298,21 @@ class Run:
                 return
             step = self._graph.steps[index]
             sees = self._sees(index)
+            kept = self._earlier.steps.get(self._path(step.id)) if self._earlier else None
+            if kept is not None and kept.is_done:
+                restore(self, index, step, sees, kept)
+                continue
             meter = Meter(outer=self._parent.meter) if self._parent else Meter()
             progress = self._progress[step.id] = _Progress(self._now(), meter, self._slots.take())
-            self._begin_attempt(step, progress)
+            if kept is None:
+                self._begin_attempt(step, progress)
+            elif go_on(self, step, progress, kept):
+                continue
             self._nursery.start_soon(self._run_step, index, step, sees, progress)
 
     def _begin_attempt(self, step: Step, progress: _Progress) -> None:
         progress.attempt += 1
+        progress.kept = None
         progress.done.begin_attempt()
         self.record("step_started", step.id, progress.attempt, 0, {})
         if self.hub.active:
@@ -304,7 +323,15 @@ class Run:
         view = StateView(self._state, sees, steps)
         while True:
             context = RunningStep(
-                self, step.id, progress.attempt, view, steps, progress.meter, progress.slot, progress.done
+                self,
+                step.id,
+                progress.attempt,
+                view,
+                steps,
+                progress.meter,
+                progress.slot,
+                progress.done,
+                progress.kept,
             )
             failure = await self._attempt(index, step, context, sees, progress)
             if failure is None:
@@ -312,7 +339,7 @@ class Run:
             retries = step.retry.max_retries
             if retries is None:
                 retries = self.config.max_retries
-            if not failure.transient or progress.attempt > retries:
+            if not failure.transient or progress.attempt - progress.before > retries:
                 self._fail(index, step, failure, progress)
                 break
             wait = wait_before(progress.attempt + 1, failure, step.retry)

@@ -15,10 +15,11 @@ from treadle._document import Workflow, load_workflow
 from treadle._engine.journal import MemoryJournal
 from treadle._engine.observers import CallbackObserver
 from treadle._engine.resources import Resource
+from treadle._engine.resuming import Record
 from treadle._engine.run import Run
 from treadle._engine.streaming import RunStream, stream
 from treadle._plugins.objects import GivenProvider
-from treadle._settings.blocks import layers_of, prices_of
+from treadle._settings.blocks import journal_of, layers_of, prices_of
 from treadle._settings.providers import build_provider
 from treadle.contracts.events import Observer, RunEvent
 from treadle.contracts.journal import Journal
@@ -110,13 +111,46 @@ class Session:
         observers: Sequence[Observer] = (),
         tools: Iterable[Tool] = (),
         run_id: str | None = None,
+        earlier: Record | None = None,
     ) -> Run:
-        """A run that is ready: ``await run.execute()`` runs it, ``run.cancel()`` ends it early with a result."""
+        """A run that is ready: ``await run.execute()`` runs it, ``run.cancel()`` ends it early with a result.
+
+        :param earlier: the record of a run that this one goes on with; see :meth:`resume`.
+        """
         if not isinstance(workflow, Workflow):
             workflow = load_workflow(workflow, host=self.host, state_keys=state or ())
         installed = [registered.load()() for registered in self.host.registry.all("observer").values()]
         given = [*observers, *([CallbackObserver(on_event)] if on_event else [])]
-        return Run(self, workflow, state=state, observers=[*installed, *given], tools=tools, run_id=run_id)
+        run_id = earlier.run_id if earlier else run_id
+        how: dict[str, Any] = {"state": state, "tools": tools, "run_id": run_id, "earlier": earlier}
+        return Run(self, workflow, observers=[*installed, *given], **how)
+
+    async def resume(
+        self,
+        run_id: str,
+        *,
+        workflow: Workflow | str | os.PathLike[str] | None = None,
+        state: Mapping[str, Any] | None = None,
+        assume: Mapping[str, str] | None = None,
+        on_event: Callable[[RunEvent], object] | None = None,
+        observers: Sequence[Observer] = (),
+        tools: Iterable[Tool] = (),
+    ) -> RunResult:
+        """Go on with a run that was interrupted, paused or failed, as this session's journal tells it.
+
+        Steps that succeeded are not run again, and finished calls of models and tools are not made again in the
+        attempts that were under way. What failed is tried anew. Usage, cost, attempts and time go on.
+
+        :param workflow: another form of it to go on with; the one that was run without it.
+        :param state: values that were redacted in the record, or are to be others.
+        :param assume: of ``once`` calls that may have had their effect, by call id: ``done`` or ``not-done``. Without
+            it such a step pauses, and lists its calls.
+        :raises ConfigurationError: there is no such run, it has succeeded, or something it needs is not given.
+        """
+        record = Record.of(self.journal, run_id, given=state or {}, assume=assume or {})
+        known = record.checked_workflow(self.host) if workflow is None else workflow
+        how: dict[str, Any] = {"state": state, "on_event": on_event, "observers": observers, "tools": tools}
+        return await self.start(known, **how, earlier=record).execute()
 
     # --- for runs -------------------------------------------------------------------------------------
 
@@ -234,8 +268,7 @@ async def _price_sources(host: Host) -> AsyncIterator[Sequence[PriceSource]]:
 def _journal(host: Host) -> Journal:
     """The journal that the settings choose; one in memory where they do not."""
     chosen = host.settings.roles.journal
-    journal: Journal = MemoryJournal() if chosen is None else host.load("journal", chosen)()
-    return journal
+    return MemoryJournal() if chosen is None else journal_of(host, chosen)
 
 
 @asynccontextmanager

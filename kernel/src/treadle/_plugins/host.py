@@ -195,6 +195,11 @@ class Host:
 
     # --- finding what serves --------------------------------------------------------------------------
 
+    def versions(self) -> dict[str, str]:
+        """The packages of the plugins that were loaded, each with its version."""
+        loaded = (report.distribution for report in self.reports if report.state is PluginState.LOADED)
+        return {each.name: each.version for each in loaded if each.name}
+
     @property
     def settings(self) -> Settings:
         """The settings of the deployment."""

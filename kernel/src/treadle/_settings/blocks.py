@@ -1,4 +1,4 @@
-"""Blocks of ``treadle.yaml`` that plugins read: ``limits:`` of a provider, and ``prices:``."""
+"""Blocks of ``treadle.yaml`` that plugins read: ``limits:`` of a provider, ``prices:`` and ``journal:``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
+from treadle.contracts.journal import Journal
 from treadle.contracts.offers import LayerOffer, Role
 from treadle.contracts.provider import ProviderLayer
 from treadle.contracts.sources import PriceSource
@@ -15,9 +16,9 @@ from treadle.errors import ConfigurationError, NotInstalledError, TreadleError
 if TYPE_CHECKING:
     from treadle._plugins import Host
 
-__all__ = ["layers_of", "models_of", "prices_of"]
+__all__ = ["journal_of", "layers_of", "models_of", "prices_of"]
 
-_ROLE: Mapping[str, Role] = {"limits": "provider_layer", "prices": "price_source"}
+_ROLE: Mapping[str, Role] = {"limits": "provider_layer", "prices": "price_source", "journal": "journal"}
 
 
 def models_of(host: Host, block: str) -> Iterator[type[BaseModel]]:
@@ -48,6 +49,18 @@ def layers_of(host: Host, provider: str) -> list[tuple[tuple[int, str], Provider
         for order, name, target, model in _readers(host, "limits")
         if model is not None
     ]
+
+
+def journal_of(host: Host, name: str, overrides: Mapping[str, Any] | None = None) -> Journal:
+    """The journal of that name, opened as the ``journal:`` block says.
+
+    :raises ConfigurationError: the block is not valid, or the journal cannot be opened.
+    """
+    kind, place = host.load("journal", name), f"{host.settings.place_of('journal') or 'settings'}: journal"
+    model = getattr(kind, "settings_model", None)
+    block = {**(host.settings.journal or {}), **(overrides or {})}
+    journal: Journal = kind() if model is None else kind(_checked(model, block, host, place))
+    return journal
 
 
 def prices_of(host: Host) -> list[PriceSource]:

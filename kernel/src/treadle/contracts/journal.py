@@ -13,6 +13,7 @@ __all__ = ["EntryKind", "Journal", "JournalEntry"]
 
 EntryKind = Literal[
     "run_started",
+    "run_resumed",
     "step_started",
     "step_finished",
     "model_call_started",
@@ -30,6 +31,11 @@ class JournalEntry:
     ``ordinal`` counts an attempt's calls from 1. Where workflows nest, everything is under the outermost run's id
     and ``step`` is a dotted path: ``sub.draft`` is the step ``draft`` in the child run of the step ``sub``. The child's
     own ``run_started`` and ``run_finished`` have the path ``sub`` and the attempt of that step.
+
+    ``run_resumed`` is where another process goes on with a run: steps that were under way go on in the same attempt,
+    without a ``step_started`` of their own.
+
+    :param at: when, in seconds since 1970 (UTC).
     """
 
     run_id: str
@@ -38,6 +44,7 @@ class JournalEntry:
     attempt: int = 0
     ordinal: int = 0
     data: Mapping[str, Any] = field(default_factory=dict)
+    at: float = field(default=0.0, compare=False)
 
 
 class Journal(ABC):

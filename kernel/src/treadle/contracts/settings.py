@@ -148,6 +148,9 @@ class Settings(BaseModel):
     prices: Mapping[str, Any] | None = Field(
         default=None, description="what models cost, where the price sources installed do not know it or are wrong"
     )
+    journal: Mapping[str, Any] | None = Field(
+        default=None, description="where the journal on disk is, and what it withstands"
+    )
     tools: tuple[str, ...] = Field(
         default=(), description="tools of one's own: Python files, or modules as module or module:name"
     )

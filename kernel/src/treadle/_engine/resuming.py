@@ -1,0 +1,292 @@
+"""What an earlier process did of a run, so that another one goes on with it and repeats nothing.
+
+The record is read once, in order, into what each step has come to. A step that succeeded is restored. One that was
+under way goes on in the same attempt: its finished calls are answered from the record, each at most once, by what was
+asked. A new attempt forgets the calls of the one before, but for what ``once`` tools did.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+from treadle import errors
+from treadle._dataclasses import dataclass
+from treadle._document import Workflow, build_workflow
+from treadle._engine.done_calls import DoneCalls
+from treadle._engine.meter import Meter
+from treadle.contracts.results import Pending, RunResult, RunStatus, StepResult, StepStatus
+from treadle.contracts.step import StepOutcome
+from treadle.contracts.tool import Tool
+from treadle.errors import ConfigurationError, StepError, ToolError
+from treadle.messages import EmbedResponse, ModelRequest, ModelResponse, dump
+from treadle.redaction import Redactor, has_placeholder, without_hashes
+
+if TYPE_CHECKING:
+    from treadle._plugins import Host
+    from treadle.contracts.journal import Journal, JournalEntry
+
+__all__ = ["Record", "RecordedCall", "StepRecord"]
+
+_UNDER_WAY = (StepStatus.CANCELLED, StepStatus.PAUSED)
+_ASSUMED = "done before the run was interrupted; its result is not known"
+
+
+@dataclass(slots=True)
+class RecordedCall:
+    """A call of a model (``asked`` is the request) or tool (its name and arguments). ``answer`` is None where its
+    outcome is unknown."""
+
+    ordinal: int
+    asked: Any
+    call_id: str = ""
+    answer: Mapping[str, Any] | None = None
+    used: bool = False
+
+    def is_for(self, asked: Any, redactor: Redactor) -> bool:
+        """Whether that was asked. Hashes of what was redacted differ from process to process and do not count."""
+        if redactor.is_active:
+            asked = redactor.asked(asked)
+        if isinstance(asked, ModelRequest) and len(asked.messages) != len(getattr(self.asked, "messages", ())):
+            return False
+        return bool(self.asked == asked) or _text(self.asked) == _text(asked)
+
+    def result(self) -> Any:
+        """What the tool gave, or raise what it raised."""
+        answer = self.answer or {}
+        if "error" not in answer:
+            return copy.deepcopy(answer["result"])
+        text, kind = answer["error"], getattr(errors, answer.get("error_type", ""), None)
+        if isinstance(kind, type) and issubclass(kind, StepError):
+            raise kind(text)
+        raise ToolError(f"tool '{self.asked[0]}' failed: {answer.get('error_type', 'Exception')}: {text}")
+
+
+@dataclass(slots=True)
+class StepRecord:
+    """What one step has come to. ``spent`` is what attempts before the last one have cost."""
+
+    attempt: int = 0
+    result: StepResult | None = None
+    outcome: StepOutcome = field(default_factory=StepOutcome)
+    spent: Meter = field(default_factory=Meter)
+    model_calls: list[RecordedCall] = field(default_factory=list)
+    tool_calls: list[RecordedCall] = field(default_factory=list)
+    once: list[RecordedCall] = field(default_factory=list)
+    """Tool calls of earlier attempts that succeeded."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it succeeded."""
+        return self.result is not None and self.result.status is StepStatus.SUCCESS
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether its last attempt has not come to an end."""
+        return self.attempt > 0 and (self.result is None or self.result.status in _UNDER_WAY)
+
+    def end_attempt(self, below: Iterable[StepRecord] = ()) -> None:
+        """Keep of the last attempt what it cost and did, with what it ran below it."""
+        for each in (self, *below):
+            if each is not self:
+                self.spent.add(each.spent.usage, each.spent.cost_usd)
+            for call in each.model_calls:
+                if "response" in (call.answer or {}):
+                    self.spent.add(call.answer["response"].usage, call.answer["response"].cost_usd)  # type: ignore[index]
+        self.once += [call for call in self.tool_calls if call.answer is not None and "error" not in call.answer]
+        self.model_calls, self.tool_calls = [], []
+
+    def done_calls(self, tool: Callable[[str], Tool]) -> DoneCalls:
+        """What ``once`` tools did in attempts before."""
+        done = DoneCalls()
+        for call in self.once:
+            if tool(call.asked[0]).effect_of(call.asked[1]) == "once":
+                name, arguments = call.asked
+                done.add(name, arguments, call.result())
+        done.begin_attempt()
+        return done
+
+    def next_ordinal(self, calls: Iterable[RecordedCall]) -> int:
+        """The first number that is free."""
+        return 1 + max((call.ordinal for call in calls), default=0)
+
+    def recall(self, calls: list[RecordedCall], asked: Any, redactor: Redactor) -> RecordedCall | None:
+        """The first answered call like this one, which is then used."""
+        for call in calls:
+            answered = call.answer is not None and ("response" in call.answer or calls is self.tool_calls)
+            if answered and not call.used and call.is_for(asked, redactor):
+                call.used = True
+                return call
+        return None
+
+    def recall_response(self, asked: Any, redactor: Redactor) -> ModelResponse | EmbedResponse | None:
+        """What a model answered to that request."""
+        call = self.recall(self.model_calls, asked, redactor)
+        return None if call is None or call.answer is None else call.answer["response"]
+
+    def unknown(self, tool: Callable[[str], Tool]) -> Iterator[RecordedCall]:
+        """Tool calls that may have had an effect and must not be made twice."""
+        for call in self.tool_calls:
+            if call.answer is None and tool(call.asked[0]).effect_of(call.asked[1]) in (None, "once"):
+                yield call
+
+    def questions(self, tool: Callable[[str], Tool]) -> tuple[Pending, ...]:
+        """What somebody must say before the attempt can go on."""
+        return tuple(
+            Pending(
+                question=f"the run was interrupted while tool '{call.asked[0]}' ran; did it have its effect?",
+                choices=("done", "not-done"),
+                call_id=call.call_id,
+                tool_name=call.asked[0],
+                details={"arguments": call.asked[1]},
+            )
+            for call in self.unknown(tool)
+        )
+
+
+class Record:
+    """One run as its journal tells it, child runs included: their steps are under dotted paths."""
+
+    def __init__(self, run_id: str, entries: Iterable[JournalEntry]) -> None:
+        self.run_id = run_id
+        self.facts: Mapping[str, Any] = {}
+        """What was recorded as it began; journals on disk add ``folder`` and ``versions``."""
+        self.workflow: Any
+        self.state: dict[str, Any] = {}
+        self.steps: dict[str, StepRecord] = {}
+        self.result: RunResult | None = None
+        self.elapsed = 0.0
+        """Seconds that it has taken so far."""
+        self.assumed: dict[str, str] = {}
+        self._children: dict[str, int] = {}
+        self._last = 0.0
+        for entry in entries:
+            if entry.kind not in ("run_started", "run_resumed") or entry.step:
+                self.elapsed += max(0.0, entry.at - self._last)
+            self._last = entry.at
+            self._add(entry)
+        if not self.facts:
+            raise ConfigurationError(f"there is no record of a run '{run_id}'")
+
+    @property
+    def is_timed_out(self) -> bool:
+        """Whether the run ended because its time was over."""
+        return self.result is not None and self.result.status is RunStatus.TIMEOUT
+
+    @classmethod
+    def of(
+        cls, journal: Journal, run_id: str, *, given: Iterable[str] = (), assume: Mapping[str, str] | None = None
+    ) -> Record:
+        """The record of a run that is to be gone on with.
+
+        :param given: keys of the state that will be given.
+        :param assume: of calls whose outcome is unknown, whether they had their effect; see :meth:`assume`.
+        :raises ConfigurationError: there is no such run, it has succeeded, or something it needs is not given.
+        """
+        record = cls(run_id, journal.entries(run_id))
+        if record.result is not None and record.result.status is RunStatus.SUCCESS:
+            raise ConfigurationError(f"run {run_id} has succeeded; there is nothing to resume")
+        if missing := record.redacted_keys(given):
+            hint = "give each of them again, as -s key=value or in state="
+            raise ConfigurationError(
+                f"run {run_id} was recorded without the values of: {', '.join(missing)}", hint=hint
+            )
+        record.assume(assume or {})
+        return record
+
+    def checked_workflow(self, host: Host) -> Workflow:
+        """The workflow that was run, as it was then.
+
+        :raises DocumentError: it has problems with what is installed now.
+        """
+        if isinstance(self.workflow, Workflow):
+            return self.workflow
+        return build_workflow(self.workflow["document"], host=host, config=self.workflow["overrides"])
+
+    def redacted_keys(self, given: Iterable[str] = ()) -> list[str]:
+        """The keys of the state whose values were not recorded and are not given."""
+        values: list[tuple[str, Any]] = list(self.state.items())
+        for path, step in self.steps.items():
+            if step.is_done and step.result is not None and "." not in path:
+                values += [(name.partition(".")[0], value) for name, value in step.outcome.writes.items()]
+        known = set(given)
+        return sorted({name for name, value in values if name not in known and has_placeholder(value)})
+
+    def assume(self, answers: Mapping[str, str]) -> None:
+        """Say of calls whose outcome is unknown whether they had their effect: ``done`` or ``not-done``, by call id.
+
+        :raises ConfigurationError: there is no such call, there are several, or it is neither answer.
+        """
+        for call_id, answer in answers.items():
+            found = [
+                (step, call)
+                for step in self.steps.values()
+                for call in step.tool_calls
+                if call.answer is None and call.call_id == call_id
+            ]
+            if len(found) != 1 or answer not in ("done", "not-done"):
+                what = f"{len(found) or 'no'} calls '{call_id}' of unknown outcome" if len(found) != 1 else repr(answer)
+                raise ConfigurationError(
+                    f"run {self.run_id} cannot assume {answer!r} of call '{call_id}': there is {what}",
+                    hint="the paused step's result lists each such call; answer done or not-done",
+                )
+            step, call = found[0]
+            if answer == "done":
+                call.answer = {"result": _ASSUMED}
+            else:
+                step.tool_calls.remove(call)
+            self.assumed[call_id] = answer
+
+    def _add(self, entry: JournalEntry) -> None:
+        data, path = entry.data, entry.step
+        if entry.kind == "run_started" and not path:
+            self.facts = data
+            self.workflow, self.state = data["workflow"], dict(data["state"])
+            self.steps, self._children, self.result = {}, {}, None
+        elif entry.kind == "run_started":
+            if self._children.get(path) != entry.attempt:
+                self.forget_below(path)
+            self._children[path] = entry.attempt
+        elif entry.kind == "run_resumed":
+            self.state |= data["state"]
+            self.result = None
+            self.assume(data["assumed"])
+            self.assumed = {}
+        elif entry.kind == "run_finished":
+            self.result = self.result if path else data["result"]
+        else:
+            self._add_to_step(entry, self.steps.setdefault(path, StepRecord()))
+
+    def _add_to_step(self, entry: JournalEntry, step: StepRecord) -> None:
+        data = entry.data
+        calls = step.tool_calls if entry.kind.startswith("tool") else step.model_calls
+        if entry.kind == "step_started":
+            step.end_attempt(self.forget_below(entry.step))
+            step.attempt, step.result = entry.attempt, None
+        elif entry.kind == "step_finished":
+            step.result, step.outcome = data["result"], data.get("outcome", step.outcome)
+        elif entry.kind == "model_call_started":
+            calls.append(RecordedCall(entry.ordinal, data.get("asked", data["request"])))
+        elif entry.kind == "tool_call_started":
+            asked = (data["tool_name"], data["arguments"])
+            calls.append(RecordedCall(entry.ordinal, asked, data["call_id"]))
+        else:
+            for call in reversed(calls):
+                if call.ordinal == entry.ordinal:
+                    call.answer = data
+                    break
+
+    def forget_below(self, path: str) -> list[StepRecord]:
+        """Drop what the child runs of a step did, as a new attempt runs them anew; it is given back for its cost."""
+        below = [name for name in self.steps if name.startswith(f"{path}.")]
+        for child in [name for name in self._children if name == path or name.startswith(f"{path}.")]:
+            del self._children[child]
+        return [self.steps.pop(name) for name in below]
+
+
+def _text(asked: Any) -> str:
+    data = list(asked) if isinstance(asked, tuple) else dump(asked)
+    return without_hashes(json.dumps(data, sort_keys=True, default=str))

@@ -1,0 +1,3 @@
+"""Runs that are gone on with: what a journal has is not done again."""
+
+from __future__ import annotations

@@ -1,0 +1,232 @@
+"""Entries as JSON text and back.
+
+Values that are long are kept once, by their hash. A request is kept as what it adds to the messages of the request
+before it in the same step, so that a tool loop's record grows with its text and not with the square of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from treadle import (
+    EmbedRequest,
+    EmbedResponse,
+    Message,
+    ModelRequest,
+    ModelResponse,
+    Pending,
+    RunResult,
+    RunStatus,
+    StepOutcome,
+    StepResult,
+    StepStatus,
+    Usage,
+    Workflow,
+)
+from treadle.contracts.events import RunWarning
+from treadle.contracts.results import json_value
+from treadle.messages import dump, load
+
+__all__ = ["Decoder", "Encoder"]
+
+_LONG = 512
+_RESULT_FIELDS = [
+    each.name for each in fields(StepResult) if each.name not in ("exception", "usage", "output", "pending")
+]
+
+
+class Encoder:
+    """Makes the JSON text of entries. ``keep`` keeps a long text and gives its key."""
+
+    def __init__(self, keep: Callable[[str], str]) -> None:
+        self._keep = keep
+        self._last: dict[tuple[str, str, str | None], tuple[int, Sequence[Message]]] = {}
+
+    def encode(self, run_id: str, step: str, seq: int, data: Mapping[str, Any]) -> str:
+        """The text of an entry that will have that number."""
+        return _json({name: self._value(name, value, (run_id, step), seq) for name, value in data.items()})
+
+    def forget(self, run_id: str) -> None:
+        """The run is over."""
+        self._last = {key: last for key, last in self._last.items() if key[0] != run_id}
+
+    def _value(self, name: str, value: Any, place: tuple[str, str], seq: int) -> Any:
+        if isinstance(value, ModelRequest):
+            return self._request(value, place, seq, is_chained=name == "request")
+        if isinstance(value, EmbedRequest):
+            return {"embed": self.put(dump(value))}
+        if isinstance(value, ModelResponse | EmbedResponse):
+            kind = "embedded" if isinstance(value, EmbedResponse) else "response"
+            return {kind: self.put(dump(value))}
+        if isinstance(value, StepResult):
+            return self._step_result(value)
+        if isinstance(value, StepOutcome):
+            return self._outcome(value)
+        if isinstance(value, RunResult):
+            return self._run_result(value)
+        if isinstance(value, Workflow):
+            return self._workflow(value)
+        return self.put(json_value(value))
+
+    def put(self, value: Any) -> Any:
+        """A JSON value in its place, or the key of it where it is long."""
+        if value is None or type(value) in (int, bool, float):
+            return {"v": value}
+        text = _json(value)
+        return {"v": value} if len(text) <= _LONG else {"h": self._keep(text)}
+
+    def _request(self, request: ModelRequest, place: tuple[str, str], seq: int, *, is_chained: bool) -> Any:
+        base, before = self._last.get((*place, request.key), (0, ()))
+        same = 0
+        for mine, theirs in zip(request.messages, before, strict=False):
+            if mine is not theirs and mine != theirs:
+                break
+            same += 1
+        if is_chained:
+            self._last[*place, request.key] = seq, request.messages
+        added = [self.put(dump(message)) for message in request.messages[same:]]
+        rest = dump(replace(request, messages=()))
+        return {"rest": self.put(rest), "base": base, "same": same, "added": added}
+
+    def _step_result(self, result: StepResult) -> Any:
+        plain = {name: json_value(getattr(result, name)) for name in _RESULT_FIELDS}
+        plain = {name: value for name, value in plain.items() if value is not None}
+        usage = dump(result.usage) if result.usage != Usage.ZERO else None
+        pending = [each.to_json() for each in result.pending]
+        return {"fields": self.put(plain), "output": self.put(json_value(result.output)), "usage": usage} | (
+            {"pending": pending} if pending else {}
+        )
+
+    def _outcome(self, outcome: StepOutcome) -> Any:
+        made: dict[str, Any] = {"value": self.put(json_value(outcome.value))}
+        if outcome.shown is not outcome.value:
+            made["raw"] = self.put(json_value(outcome.shown))
+        if outcome.writes:
+            made["writes"] = {path: self.put(json_value(value)) for path, value in outcome.writes.items()}
+        if outcome.not_taken:
+            made["not_taken"] = sorted(outcome.not_taken)
+        return made
+
+    def _run_result(self, result: RunResult) -> Any:
+        return {
+            "run_id": result.run_id,
+            "workflow_name": result.workflow_name,
+            "status": str(result.status),
+            "final_state": self.put(json_value(result.final_state)),
+            "total_tokens": result.total_tokens,
+            "total_cost_usd": result.total_cost_usd,
+            "total_duration_ms": result.total_duration_ms,
+            "error": result.error,
+            "warnings": [[each.step_id, each.message] for each in result.warnings],
+            "annotations": json_value(result.annotations),
+        }
+
+    def _workflow(self, workflow: Workflow) -> Any:
+        given = workflow.data.get("config") or {}
+        config = json_value(workflow.config.model_dump(mode="json", exclude_unset=True))
+        overrides = {name: value for name, value in config.items() if name not in given or value != given[name]}
+        return {
+            "name": workflow.name,
+            "source": workflow.source,
+            "digest": workflow.digest,
+            "document": self.put(json_value(workflow.data)),
+            "overrides": {name: value for name, value in overrides.items() if value is not None},
+        }
+
+
+class Decoder:
+    """Makes entries of their JSON text. ``text`` gives what was kept under a key. For one run, in order."""
+
+    def __init__(self, text: Callable[[str], str]) -> None:
+        self._text = text
+        self._kept: dict[str, Any] = {}
+        self._messages: dict[int, tuple[Message, ...]] = {}
+        self._results: dict[str, StepResult] = {}
+        self._steps: list[str] = []
+
+    def decode(self, seq: int, kind: str, step: str, text: str) -> dict[str, Any]:
+        """The data of an entry."""
+        raw = json.loads(text)
+        data = {name: self._value(name, value, kind, seq) for name, value in raw.items()}
+        if kind in ("run_started", "run_resumed") and not step:
+            self._steps = [each["id"] for each in data["workflow"]["document"].get("steps", ())]
+            self._results = {} if kind == "run_started" else self._results
+        elif kind == "step_finished":
+            self._results[step] = data["result"]
+        elif kind == "step_started":
+            self._results.pop(step, None)
+        return data
+
+    def _value(self, name: str, value: Any, kind: str, seq: int) -> Any:
+        if name in ("request", "asked"):
+            return (
+                load(EmbedRequest, self._get(value["embed"])) if "embed" in value else self._request(value, name, seq)
+            )
+        if name == "response":
+            shape = ModelResponse if "response" in value else EmbedResponse
+            return load(shape, self._get(next(iter(value.values()))))
+        if name == "workflow":
+            return {**value, "document": self._get(value["document"])}
+        if name == "outcome":
+            return self._outcome(value)
+        if name == "result" and kind == "step_finished":
+            return self._step_result(value)
+        if name == "result" and kind == "run_finished":
+            return self._run_result(value)
+        return self._get(value)
+
+    def _get(self, value: Mapping[str, Any]) -> Any:
+        if "v" in value:
+            return value["v"]
+        key = value["h"]
+        if key not in self._kept:
+            self._kept[key] = self._text(key)
+        return json.loads(self._kept[key])
+
+    def _request(self, value: Mapping[str, Any], name: str, seq: int) -> ModelRequest:
+        before = self._messages.get(value["base"], ())[: value["same"]]
+        messages = (*before, *(load(Message, self._get(each)) for each in value["added"]))
+        if name == "request":
+            self._messages[seq] = messages
+        plain: ModelRequest = load(ModelRequest, self._get(value["rest"]))
+        return replace(plain, messages=messages)
+
+    def _step_result(self, value: Mapping[str, Any]) -> StepResult:
+        plain = {**self._get(value["fields"])}
+        plain.setdefault("cost_usd", None)
+        usage = Usage.ZERO if value["usage"] is None else load(Usage, value["usage"])
+        pending = tuple(Pending(**{**each, "choices": tuple(each["choices"])}) for each in value.get("pending", ()))
+        status = StepStatus(plain.pop("status"))
+        return StepResult(**plain, status=status, output=self._get(value["output"]), usage=usage, pending=pending)
+
+    def _outcome(self, value: Mapping[str, Any]) -> StepOutcome:
+        made: dict[str, Any] = {"value": self._get(value["value"])}
+        if "raw" in value:
+            made["raw"] = self._get(value["raw"])
+        writes = {path: self._get(each) for path, each in value.get("writes", {}).items()}
+        return StepOutcome(**made, writes=writes, not_taken=frozenset(value.get("not_taken", ())))
+
+    def _run_result(self, value: Mapping[str, Any]) -> RunResult:
+        known = self._results
+        plain = {name: each for name, each in value.items() if name not in ("status", "final_state", "warnings")}
+        return RunResult(
+            **{**plain, "annotations": tuple(value["annotations"])},
+            status=RunStatus(value["status"]),
+            final_state=self._get(value["final_state"]),
+            step_results={name: known.get(name) or undecided(name) for name in self._steps},
+            warnings=tuple(
+                RunWarning(run_id=value["run_id"], step_id=step_id, message=text) for step_id, text in value["warnings"]
+            ),
+        )
+
+
+def undecided(step_id: str) -> StepResult:
+    """The result of a step of which nothing is recorded."""
+    return StepResult(step_id=step_id, status=StepStatus.PENDING, reason="it comes after a step that has not finished")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"))

@@ -1,0 +1,141 @@
+"""The journal ``sqlite``."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from treadle import EmbedResponse, Journal, JournalEntry, ModelResponse, RunResult, Workflow
+from treadle_journal_sqlite.encoding import Decoder, Encoder
+from treadle_journal_sqlite.processes import born, is_alive
+from treadle_journal_sqlite.settings import JournalSettings
+from treadle_journal_sqlite.store import JournalError, Store
+
+__all__ = ["SqliteJournal"]
+
+_KEYS = re.compile(r'"h":"([0-9a-f]{32})"')
+
+
+class SqliteJournal(Journal):
+    """Runs in one SQLite file. An entry is kept when :meth:`append` returns, however the process ends after that.
+
+    :param settings: where the file is, as ``JournalSettings`` or a path.
+    :param create: whether to make the file where there is none.
+    :raises JournalError: it cannot be opened, or is of a newer version.
+    """
+
+    settings_model = JournalSettings
+
+    def __init__(
+        self, settings: JournalSettings | str | os.PathLike[str] | None = None, *, create: bool = True
+    ) -> None:
+        if not isinstance(settings, JournalSettings):
+            settings = JournalSettings() if settings is None else JournalSettings(path=Path(settings))
+        self.store = Store(settings.path, power=settings.durable == "power", create=create)
+        self._encoder = Encoder(self.store.keep_text)
+
+    def append(self, entry: JournalEntry) -> None:
+        """Keep the entry, in one transaction.
+
+        :raises JournalError: it cannot be kept.
+        """
+        is_root = not entry.step
+        data = dict(entry.data)
+        workflow = data.get("workflow")
+        if is_root and isinstance(workflow, Workflow):
+            data |= {"versions": _versions(workflow), "folder": str(Path.cwd())}
+        with self.store.writing() as db:
+            found = db.execute("SELECT max(seq) FROM entries").fetchone()[0]
+            seq = (found or 0) + 1
+            text = self._encoder.encode(entry.run_id, entry.step, seq, data)
+            db.execute(
+                "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (seq, entry.run_id, entry.kind, entry.step, entry.attempt, entry.ordinal, entry.at, text),
+            )
+            if is_root:
+                self._note_run(db, entry, workflow)
+            response = data.get("response")
+            if isinstance(response, ModelResponse | EmbedResponse):
+                self._note_cost(db, entry, response)
+        if is_root and entry.kind == "run_finished":
+            self._encoder.forget(entry.run_id)
+
+    def _note_run(self, db: Any, entry: JournalEntry, workflow: Any) -> None:
+        if entry.kind == "run_started":
+            db.execute(
+                "INSERT OR REPLACE INTO runs VALUES (?, ?, 'running', ?, ?, NULL, 0, 0, NULL, NULL, ?, '', ?, ?)",
+                (entry.run_id, workflow.name, entry.at, entry.at, workflow.digest, os.getpid(), born(os.getpid())),
+            )
+        elif entry.kind == "run_resumed":
+            pid, birth = db.execute("SELECT pid, born FROM runs WHERE run_id = ?", (entry.run_id,)).fetchone()
+            if pid != os.getpid() and is_alive(pid, birth):
+                raise JournalError(f"run {entry.run_id} is under way in process {pid}", hint="end that one first")
+            db.execute(
+                "UPDATE runs SET status = 'running', finished = NULL, error = NULL, updated = ?, pid = ?, born = ? "
+                "WHERE run_id = ?",
+                (entry.at, os.getpid(), born(os.getpid()), entry.run_id),
+            )
+        else:
+            result: RunResult = entry.data["result"]
+            db.execute(
+                "UPDATE runs SET status = ?, finished = ?, updated = ?, cost = ?, tokens = ?, duration_ms = ?, "
+                "error = ?, pid = NULL WHERE run_id = ?",
+                (
+                    str(result.status),
+                    entry.at,
+                    entry.at,
+                    result.total_cost_usd,
+                    result.total_tokens,
+                    result.total_duration_ms,
+                    result.error,
+                    entry.run_id,
+                ),
+            )
+
+    def _note_cost(self, db: Any, entry: JournalEntry, response: ModelResponse | EmbedResponse) -> None:
+        name = f"{response.provider}/{response.model}"
+        db.execute(
+            "UPDATE runs SET cost = cost + ?, tokens = tokens + ?, updated = ?, providers = CASE WHEN "
+            "instr(providers, ?) THEN providers ELSE providers || ? END WHERE run_id = ?",
+            (response.cost_usd, response.usage.total_tokens, entry.at, f" {name} ", f" {name} ", entry.run_id),
+        )
+
+    def entries(self, run_id: str) -> Iterator[JournalEntry]:
+        """The entries of a run, in order.
+
+        :raises JournalError: the file cannot be read.
+        """
+        decoder = Decoder(self.store.text)
+        query = "SELECT seq, kind, step, attempt, ordinal, at, data FROM entries WHERE run_id = ? ORDER BY seq"
+        for seq, kind, step, attempt, ordinal, at, text in self.store.rows(query, (run_id,)):
+            data = decoder.decode(seq, kind, step, text)
+            yield JournalEntry(run_id, kind, step, attempt, ordinal, data, at=at)
+
+    def delete(self, run_ids: Sequence[str]) -> None:
+        """Delete runs, and the values that no other run has.
+
+        :raises JournalError: the file cannot be written.
+        """
+        with self.store.writing() as db:
+            for run_id in run_ids:
+                db.execute("DELETE FROM entries WHERE run_id = ?", (run_id,))
+                db.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
+            used = {key for (text,) in db.execute("SELECT data FROM entries") for key in _KEYS.findall(text)}
+            for (digest,) in db.execute("SELECT digest FROM texts").fetchall():
+                if digest.hex() not in used:
+                    db.execute("DELETE FROM texts WHERE digest = ?", (digest,))
+
+    def close(self) -> None:
+        """Close the file."""
+        self.store.close()
+
+
+def _versions(workflow: Workflow) -> dict[str, str]:
+    """Of the kernel, Python and every plugin's package."""
+    found = {"python": platform.python_version(), "treadle-kernel": version("treadle-kernel")}
+    return found | workflow.host.versions()

@@ -1,0 +1,161 @@
+"""The file: its schema, its transactions, and what can be wrong with it."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from treadle import TreadleError
+
+__all__ = ["SCHEMA_VERSION", "JournalError", "Store"]
+
+SCHEMA_VERSION = 1
+_BUSY_MS = 2_000
+"""The longest that an append waits for another process's transaction, which takes a fraction of a millisecond."""
+
+_SCHEMA = """
+CREATE TABLE runs (
+    run_id TEXT PRIMARY KEY, workflow TEXT NOT NULL, status TEXT NOT NULL, started REAL NOT NULL, updated REAL NOT NULL,
+    finished REAL, cost REAL, tokens INTEGER, duration_ms REAL, error TEXT, digest TEXT, providers TEXT NOT NULL,
+    pid INTEGER, born TEXT
+);
+CREATE INDEX runs_by_start ON runs (started);
+CREATE INDEX runs_by_workflow ON runs (workflow, started);
+CREATE TABLE entries (
+    seq INTEGER PRIMARY KEY, run_id TEXT NOT NULL, kind TEXT NOT NULL, step TEXT NOT NULL, attempt INTEGER NOT NULL,
+    ordinal INTEGER NOT NULL, at REAL NOT NULL, data TEXT NOT NULL
+);
+CREATE INDEX entries_by_run ON entries (run_id, seq);
+CREATE TABLE texts (digest BLOB PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+
+class JournalError(TreadleError, OSError):
+    """The journal cannot be read or written: the disk is full, the file is damaged, locked, or too new."""
+
+    exit_code = 1
+
+
+class Store:
+    """One SQLite file in WAL mode. Several processes may have it open; every transaction is one append."""
+
+    def __init__(self, path: Path, *, power: bool = False, create: bool = True) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        try:
+            if create:
+                _make_folder(path.parent)
+            elif not path.is_file():
+                raise JournalError(f"there is no journal at {path}", hint="run a workflow, or name the file")
+            self._db = sqlite3.connect(path, timeout=_BUSY_MS / 1000, isolation_level=None, check_same_thread=False)
+        except (OSError, sqlite3.Error) as error:
+            if isinstance(error, JournalError):
+                raise
+            raise JournalError(f"the journal {path} cannot be opened: {_reason(error)}", hint=_HINT) from error
+        try:
+            with self._told("opened"):
+                self._prepare(power)
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _prepare(self, power: bool) -> None:
+        db = self._db
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute(f"PRAGMA synchronous = {'FULL' if power else 'NORMAL'}")
+        version = self._version()
+        if version == 0:
+            with self._transaction():
+                if self._version() == 0:  # no other process was quicker
+                    for statement in _SCHEMA.split(";"):
+                        db.execute(statement)
+                    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        elif version > SCHEMA_VERSION:
+            raise JournalError(
+                f"the journal {self.path} has schema {version}, and this treadle-journal-sqlite knows {SCHEMA_VERSION}",
+                hint="upgrade treadle-journal-sqlite, or use another file",
+            )
+
+    def _version(self) -> int:
+        version: int = self._db.execute("PRAGMA user_version").fetchone()[0]
+        return version
+
+    @contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise JournalError(f"the journal {self.path} cannot be {what}: {_reason(error)}", hint=_HINT) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction: all of it is kept, or nothing.
+
+        :raises JournalError: it cannot be kept.
+        """
+        with self._lock, self._told("written"), self._transaction():
+            yield self._db
+
+    def rows(self, query: str, values: tuple[Any, ...] | list[Any] = ()) -> list[tuple[Any, ...]]:
+        """What a query gives.
+
+        :raises JournalError: the file cannot be read.
+        """
+        with self._lock, self._told("read"):
+            return self._db.execute(query, values).fetchall()
+
+    def keep_text(self, text: str) -> str:
+        """Keep a text once, however often it is given, inside a transaction; gives its key."""
+        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
+        self._db.execute("INSERT OR IGNORE INTO texts VALUES (?, ?)", (digest.digest(), text))
+        return digest.hexdigest()
+
+    def text(self, key: str) -> str:
+        """A text that was kept.
+
+        :raises JournalError: it is not there; the file is damaged.
+        """
+        rows = self.rows("SELECT text FROM texts WHERE digest = ?", (bytes.fromhex(key),))
+        if not rows:
+            raise JournalError(f"the journal {self.path} is damaged: a value is missing ({key})", hint=_HINT)
+        found: str = rows[0][0]
+        return found
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._db.close()
+
+
+_HINT = "free the disk, set journal.path in treadle.yaml to another file, or run with --no-journal"
+
+
+def _make_folder(folder: Path) -> None:
+    if folder.exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    if folder.name == ".treadle":  # of ours alone: it is no part of anybody's repository
+        (folder / ".gitignore").write_text("*\n", encoding="utf-8")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or errno.errorcode.get(error.errno or 0, str(error))
+    return "another process holds it" if "locked" in str(error) else str(error)

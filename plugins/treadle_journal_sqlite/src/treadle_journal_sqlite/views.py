@@ -1,0 +1,187 @@
+"""What commands show of the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from treadle import JournalEntry, Record, StepResult, StepStatus
+from treadle.contracts.results import json_value
+from treadle_journal_sqlite.encoding import undecided
+from treadle_journal_sqlite.journal import SqliteJournal
+from treadle_journal_sqlite.processes import is_alive
+
+__all__ = ["find_run", "list_runs", "run_object", "run_versions", "step_notes"]
+
+_COLUMNS = (
+    "run_id, workflow, status, started, updated, finished, cost, tokens, duration_ms, error, digest, providers, "
+    "pid, born"
+)
+
+
+def list_runs(
+    journal: SqliteJournal,
+    *,
+    workflow: str | None = None,
+    provider: str | None = None,
+    status: str | None = None,
+    since: float | None = None,
+    until: float | None = None,
+    min_cost: float | None = None,
+    max_cost: float | None = None,
+    limit: int | None = None,
+) -> list[dict[str, Any]]:
+    """Runs, the newest first.
+
+    :param provider: the beginning of a ``provider/model`` that answered.
+    :param since: seconds since 1970; a run that began then is in it.
+    :param until: a run that began then is not in it.
+    """
+    tests: list[tuple[str, Any]] = [
+        ("workflow = ?", workflow),
+        ("instr(providers, ' ' || ?)", provider),
+        ("started >= ?", since),
+        ("started < ?", until),
+        ("cost >= ?", min_cost),
+        ("cost <= ?", max_cost),
+    ]
+    given = [(test, value) for test, value in tests if value is not None]
+    where = f"WHERE {' AND '.join(test for test, _ in given)}" if given else ""
+    found: list[dict[str, Any]] = []
+    # Whether a run is still under way is not in the file, so what is asked of its status is asked here.
+    query = f"SELECT {_COLUMNS} FROM runs {where} ORDER BY started DESC, rowid DESC"
+    last = f" LIMIT {limit}" if limit is not None and status is None else ""
+    for row in journal.store.rows(query + last, [value for _, value in given]):
+        run = _run(row)
+        if status is None or run["status"] == status:
+            found.append(run)
+    return found[:limit]
+
+
+def find_run(journal: SqliteJournal, run_id: str) -> dict[str, Any] | None:
+    """One of them."""
+    rows = journal.store.rows(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,))
+    return _run(rows[0]) if rows else None
+
+
+def _run(row: tuple[Any, ...]) -> dict[str, Any]:
+    (
+        run_id,
+        workflow,
+        status,
+        started,
+        updated,
+        finished,
+        cost,
+        tokens,
+        duration,
+        error,
+        digest,
+        providers,
+        pid,
+        born,
+    ) = row
+    if status == "running" and not is_alive(pid, born):
+        status = "interrupted"
+    return {
+        "run_id": run_id,
+        "workflow_name": workflow,
+        "status": status,
+        "started_at": _time(started),
+        "updated_at": _time(updated),
+        "finished_at": _time(finished),
+        "total_duration_ms": duration,
+        "total_cost_usd": cost,
+        "total_tokens": tokens,
+        "providers_used": providers.split(),
+        "workflow_hash": digest,
+        "error": error,
+    }
+
+
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+def run_object(record: Record, run: Mapping[str, Any]) -> dict[str, Any]:
+    """The result object of a run, as ``treadle run --json`` prints it; of a run that has none, as far as it came."""
+    if record.result is not None:
+        return record.result.to_json()
+    ids = [step["id"] for step in record.workflow["document"]["steps"]]
+    results = {step_id: _so_far(step_id, record) for step_id in ids}
+    return {
+        "run_id": record.run_id,
+        "workflow_name": run["workflow_name"],
+        "status": run["status"],
+        "step_results": {step_id: result.to_json() for step_id, result in results.items()},
+        "final_state": json_value(_state_so_far(record)),
+        "total_tokens": run["total_tokens"],
+        "total_cost_usd": run["total_cost_usd"],
+        "total_duration_ms": record.elapsed * 1000,
+        "error": None if run["status"] == "running" else "the process ended before the run did",
+        "pending": [],
+        "warnings": [],
+        "annotations": [],
+    }
+
+
+def _so_far(step_id: str, record: Record) -> StepResult:
+    step = record.steps.get(step_id)
+    if step is None:
+        return undecided(step_id)
+    if step.result is not None:
+        return step.result
+    record.steps[step_id].end_attempt()
+    spent = step.spent
+    status = StepStatus.RUNNING
+    return StepResult(step_id=step_id, status=status, attempts=step.attempt, usage=spent.usage, cost_usd=spent.cost_usd)
+
+
+def _state_so_far(record: Record) -> dict[str, Any]:
+    """The keys that finished steps of the outermost run have written whole, over what it began with."""
+    state = dict(record.state)
+    for each in record.workflow["document"]["steps"]:
+        step = record.steps.get(each["id"])
+        if step is not None and step.is_done:
+            output = each.get("output")
+            writes = ({output: step.outcome.value} if output else {}) | dict(step.outcome.writes)
+            state |= {path.removeprefix("state."): value for path, value in writes.items()}
+    return state
+
+
+def run_versions(record: Record) -> dict[str, str]:
+    """What it was run by."""
+    return dict(record.facts.get("versions") or {})
+
+
+def step_notes(entries: Iterable[JournalEntry]) -> dict[str, list[str]]:
+    """By the dotted path of a step, what it called, in the order of the calls, and what was tried again."""
+    notes: dict[str, list[str]] = {}
+    asked: dict[tuple[str, int, int, str], str] = {}
+    for entry in entries:
+        data, key = entry.data, (entry.step, entry.attempt, entry.ordinal, entry.kind.partition("_")[0])
+        lines = notes.setdefault(entry.step, [])
+        if entry.kind == "step_started" and entry.attempt > 1:
+            lines.append(f"attempt {entry.attempt}")
+        elif entry.kind == "model_call_started":
+            asked[key] = f"model {data['provider']}/{data['request'].model}"
+        elif entry.kind == "tool_call_started":
+            asked[key] = f"tool {data['tool_name']} ({data['call_id']})"
+        elif entry.kind.endswith("call_finished") and key in asked:
+            lines.append(f"{asked.pop(key)}: {_came_to(data)}")
+        elif entry.kind == "run_resumed":
+            lines.append("resumed")
+    for (step, _, _, _), what in asked.items():
+        notes[step].append(f"{what}: no answer is recorded")
+    return {step: lines for step, lines in notes.items() if lines}
+
+
+def _came_to(data: Mapping[str, Any]) -> str:
+    if "error" in data:
+        return f"failed: {data['error']}"
+    response = data.get("response")
+    if response is None:
+        return "done"
+    tokens = response.usage.total_tokens
+    return "answered" if tokens is None else f"answered, {tokens} tokens"

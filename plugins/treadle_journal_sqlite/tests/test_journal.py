@@ -1,0 +1,201 @@
+"""The file: what it withstands, what it refuses, and how it grows."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import crash_world
+import pytest
+import trio
+from crash_world import Log
+
+import treadle
+from treadle import ConfigurationError, JournalEntry, MemoryJournal, StepOutcome
+from treadle_journal_sqlite import JournalError, JournalSettings, SqliteJournal
+from treadle_journal_sqlite.views import list_runs
+
+
+def test_what_is_read_is_what_was_appended(tmp_path):
+    """Every request and response of tool loops, children included, comes back equal."""
+    kept: list[JournalEntry] = []
+
+    class Both(MemoryJournal):
+        def append(self, entry: JournalEntry) -> None:
+            kept.append(entry)
+            disk.append(entry)
+
+    disk = SqliteJournal(tmp_path / "journal.db")
+    crash_world.run(Both(), Log(tmp_path / "log"))
+    read = list(disk.entries("r"))
+    disk.close()
+    assert len(read) == len(kept)
+    for mine, theirs in zip(kept, read, strict=True):
+        assert (mine.kind, mine.step, mine.attempt, mine.ordinal) == (
+            theirs.kind, theirs.step, theirs.attempt, theirs.ordinal,
+        )  # fmt: skip
+        for name in ("request", "response", "arguments"):
+            assert mine.data.get(name) == theirs.data.get(name)
+        if mine.kind == "step_finished":
+            assert mine.data["result"] == theirs.data["result"]
+            assert mine.data["outcome"].value == theirs.data["outcome"].value
+    assert read[-1].data["result"].to_json() == kept[-1].data["result"].to_json()
+
+
+def test_a_tool_loop_grows_with_its_text_and_not_with_the_square_of_it(tmp_path):
+    def size(rounds: int) -> int:
+        file = tmp_path / f"{rounds}.db"
+        journal = SqliteJournal(file)
+        steps = [{"id": "left", "type": "loops", "rounds": rounds, "output": "out"}]
+        crash_world.run(journal, Log(tmp_path / "log"), {**crash_world.DOCUMENT, "steps": steps})
+        with sqlite3.connect(file) as db:
+            texts = db.execute("SELECT sum(length(data)) FROM entries").fetchone()[0]
+            texts += db.execute("SELECT sum(length(text)) FROM texts").fetchone()[0]
+        db.close()
+        return texts
+
+    few, many = size(20), size(200)
+    assert many < few * 11
+
+
+def test_a_newer_schema_is_refused(tmp_path):
+    file = tmp_path / "journal.db"
+    SqliteJournal(file).close()
+    db = sqlite3.connect(file)
+    db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(JournalError, match="has schema 99, and this treadle-journal-sqlite knows 1; upgrade"):
+        SqliteJournal(file)
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path):
+    file = tmp_path / "journal.db"
+    file.write_bytes(b"not a database at all" * 100)
+    with pytest.raises(JournalError, match="cannot be opened: file is not a database"):
+        SqliteJournal(file)
+
+
+def test_a_truncated_file_is_an_error_that_names_it(tmp_path):
+    file = tmp_path / "journal.db"
+    journal = SqliteJournal(file)
+    crash_world.run(journal, Log(tmp_path / "log"))
+    raw = file.read_bytes()
+    file.write_bytes(raw[: len(raw) // 2])
+    with pytest.raises(JournalError, match=r"journal\.db cannot be"):
+        list(SqliteJournal(file).entries("r"))
+
+
+def test_a_full_disk_ends_the_run_and_what_was_recorded_stays(tmp_path):
+    journal = SqliteJournal(tmp_path / "journal.db")
+    pages = journal.store.rows("PRAGMA page_count")[0][0]
+    journal.store.rows(f"PRAGMA max_page_count = {pages + 2}")
+    log = Log(tmp_path / "log")
+    with pytest.raises(JournalError, match="cannot be written: database or disk is full"):
+        crash_world.run(journal, log)
+    result = crash_world.resume(SqliteJournal(tmp_path / "journal.db"), log)
+    while result.status == "paused":
+        assume = {each.call_id or "": "not-done" for each in result.pending}
+        result = crash_world.resume(SqliteJournal(tmp_path / "journal.db"), log, assume)
+    assert result.status == "success"
+
+
+def test_a_lock_that_another_process_holds_is_not_waited_for_without_end(tmp_path, monkeypatch):
+    monkeypatch.setattr("treadle_journal_sqlite.store._BUSY_MS", 10)
+    journal = SqliteJournal(tmp_path / "journal.db")
+    other = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        with pytest.raises(JournalError, match="cannot be written: another process holds it"):
+            crash_world.run(journal, Log(tmp_path / "log"))
+    finally:
+        other.close()
+
+
+def test_two_open_journals_record_at_once(tmp_path):
+    one, other = SqliteJournal(tmp_path / "journal.db"), SqliteJournal(tmp_path / "journal.db")
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            for number, journal in enumerate((one, other)):
+                nursery.start_soon(run_once, journal, f"r{number}")
+
+    async def run_once(journal: SqliteJournal, run_id: str) -> None:
+        async with treadle.open(journal=journal, **crash_world.extras(Log(tmp_path / "log"))) as session:
+            workflow = treadle.build_workflow(crash_world.DOCUMENT, host=session.host)
+            result = await session.run(workflow, run_id=run_id)
+            assert result.status == "success"
+
+    trio.run(main)
+    reading = SqliteJournal(tmp_path / "journal.db")
+    assert {run["run_id"] for run in list_runs(reading)} == {"r0", "r1"}
+    assert [len(list(reading.entries(each))) for each in ("r0", "r1")] == [54, 54]
+    reading.close()
+
+
+def test_durable_power_waits_for_the_disk_and_process_does_not(tmp_path):
+    for durable, expected in (("process", 1), ("power", 2)):
+        journal = SqliteJournal(JournalSettings(path=tmp_path / durable, durable=durable))
+        assert journal.store.rows("PRAGMA synchronous") == [(expected,)]
+        journal.close()
+
+
+def test_deleted_runs_are_gone_with_the_values_that_only_they_had(tmp_path):
+    file = tmp_path / "journal.db"
+    crash_world.run(SqliteJournal(file), Log(tmp_path / "log"))
+    journal = SqliteJournal(file)
+    assert journal.store.rows("SELECT count(*) FROM texts")[0][0] > 0
+    journal.delete(["r"])
+    assert list_runs(journal) == []
+    assert journal.store.rows("SELECT (SELECT count(*) FROM texts), (SELECT count(*) FROM entries)") == [(0, 0)]
+    journal.close()
+
+
+@pytest.mark.parametrize("answer", ["done", "not-done"])
+def test_a_once_call_of_unknown_outcome_pauses_and_goes_by_the_answer(tmp_path, answer):
+    file, log = tmp_path / "journal.db", Log(tmp_path / "log")
+    steps = [{"id": "mail", "type": "sends", "output": "mail"}]
+    document: dict[str, Any] = {**crash_world.DOCUMENT, "steps": steps}
+    with pytest.raises(crash_world.Crash):
+        crash_world.run(crash_world.Crashing(SqliteJournal(file), 3), log, document)  # the call has begun
+    assert not log.counts()
+    paused = crash_world.resume(SqliteJournal(file), log)
+    assert paused.status == "paused"
+    (pending,) = paused.pending
+    assert (pending.call_id, pending.tool_name, pending.choices) == ("mail-send", "send", ("done", "not-done"))
+    assert pending.question == "the run was interrupted while tool 'send' ran; did it have its effect?"
+    with pytest.raises(ConfigurationError, match="no calls 'other' of unknown outcome"):
+        crash_world.resume(SqliteJournal(file), log, {"other": "done"})
+    result = crash_world.resume(SqliteJournal(file), log, {"mail-send": answer})
+    assert result.status == "success"
+    assert log.counts() == ({} if answer == "done" else {"tool send mail": 1})
+
+
+def test_a_failed_step_is_tried_anew_and_its_attempts_and_cost_go_on(tmp_path):
+    class Fails(treadle.Step):
+        async def run(self, ctx: Any) -> StepOutcome:
+            await ctx.complete(treadle.ModelRequest(model="m", messages=(crash_world.user("x"),), key=self.id))
+            if not mended:
+                raise treadle.StepError("broken")
+            return StepOutcome(value=ctx.attempt)
+
+    mended: list[bool] = []
+    log = Log(tmp_path / "log")
+    extras = crash_world.extras(log)
+    extras["steps"] |= {"fails": Fails}
+    steps = [{"id": "a", "type": "fails", "output": "a"}, {"id": "b", "type": "sends", "depends_on": ["a"]}]
+
+    async def main(how: str) -> treadle.RunResult:
+        async with treadle.open(journal=SqliteJournal(tmp_path / "journal.db"), **extras) as session:
+            if how == "resume":
+                return await session.resume("r")
+            document = {**crash_world.DOCUMENT, "steps": steps}
+            return await session.run(treadle.build_workflow(document, host=session.host), run_id="r")
+
+    failed = trio.run(main, "run")
+    assert failed.status == "failed"
+    mended.append(True)
+    result = trio.run(main, "resume")
+    assert result.status == "success"
+    assert result.step_results["a"].attempts == 2
+    assert (result.total_tokens, result.total_cost_usd) == (6, 0.5)
+    assert result.total_duration_ms > failed.total_duration_ms

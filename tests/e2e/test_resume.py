@@ -1,0 +1,131 @@
+"""``treadle resume`` after a kill, as a user sees it: nothing that was paid for is paid for again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from e2e.command import statuses, treadle
+from wire.http_server import Hang, Json
+from wire.openai_server import OpenAIServer, call, completion
+
+FLOW = """\
+name: three
+config: {provider: openai, model: gpt-4o-mini, max_retries: 0}
+state: {topic: tides, secret: hush-hush}
+state_schema: {secret: {redact: true}}
+steps:
+  - {id: first, type: llm_call, prompt: "About {state.topic}", output: notes}
+  - id: work
+    type: agent
+    depends_on: [first]
+    agent: desk.yaml
+    prompt: "Go on from {state.notes}"
+    output: done
+"""
+TOOLS = """\
+import treadle
+from pathlib import Path
+
+
+@treadle.tool(effect="once")
+def note(text: str) -> str:
+    "Write something down."
+    with Path("notes.txt").open("a", encoding="utf-8") as file:
+        file.write(text)
+    return "written"
+"""
+
+
+@pytest.fixture
+async def server():
+    async with OpenAIServer.open() as opened:
+        yield opened
+
+
+async def killed(folder: Path, server: OpenAIServer) -> str:
+    """A run that was killed while the agent's second model call was under way; its id."""
+    (folder / "flow.yaml").write_text(FLOW, encoding="utf-8")
+    (folder / "desk.yaml").write_text("name: desk\nsystem_prompt: Do it.\ntools: [note]\n", encoding="utf-8")
+    (folder / "tools.py").write_text(TOOLS, encoding="utf-8")
+    server.reply(Json(completion("water")), Json(completion(None, tool_calls=[call("note", '{"text": "x"}')])), Hang())
+    command = [sys.executable, "-m", "treadle_cli", "run", "flow.yaml", "--tools", "tools.py"]
+    process = await trio.lowlevel.open_process(
+        command, cwd=folder, env={**os.environ, **env(server)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        await server.until(lambda each: len(each.bodies()) == 3, seconds=20)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        await process.wait()
+    listed = await treadle("runs", "--json", cwd=folder)
+    (run,) = json.loads(listed.stdout)
+    assert run["status"] == "interrupted"
+    return str(run["run_id"])
+
+
+def env(server: OpenAIServer) -> dict[str, str]:
+    return {"OPENAI_API_KEY": "sk-local", "OPENAI_BASE_URL": server.api}
+
+
+async def test_a_killed_run_is_shown_and_gone_on_with_inside_its_tool_loop(tmp_path, server):
+    run_id = await killed(tmp_path, server)
+    shown = await treadle("show", run_id, "--json", cwd=tmp_path)
+    so_far = json.loads(shown.stdout)
+    assert statuses(so_far) == {"first": "success", "work": "running"}
+    assert so_far["final_state"]["notes"] == "water"
+    told = await treadle("show", run_id, cwd=tmp_path)
+    assert "tool note" in told.stdout
+    assert "no answer is recorded" in told.stdout
+    assert "hush-hush" not in told.stdout + shown.stdout
+
+    refused = await treadle("resume", run_id, "--tools", "tools.py", cwd=tmp_path, **env(server))
+    assert refused.returncode == 2
+    assert refused.stderr == (
+        f"error: run {run_id} was recorded without the values of: secret; give each of them again, as -s key=value or "
+        "in state=\n"
+    )
+    server.reply(Json(completion("all done")))
+    how = ("--tools", "tools.py", "-s", "secret=hush-hush", "--json")
+    resumed = await treadle("resume", run_id, *how, cwd=tmp_path, **env(server))
+    result = json.loads(resumed.stdout)
+    assert (resumed.returncode, result["status"], result["final_state"]["done"]) == (0, "success", "all done")
+    assert len(server.bodies()) == 4, "only the call that was under way is made again"
+    assert (tmp_path / "notes.txt").read_text(encoding="utf-8") == "x"
+    assert server.bodies()[3]["messages"] == server.bodies()[2]["messages"]
+
+
+async def test_a_changed_file_is_shown_and_refused_until_it_is_accepted(tmp_path, server):
+    run_id = await killed(tmp_path, server)
+    (tmp_path / "flow.yaml").write_text(FLOW.replace("Go on from", "Go back to"), encoding="utf-8")
+    how = ("--tools", "tools.py", "-s", "secret=hush-hush", "--json")
+    refused = await treadle("resume", run_id, *how, cwd=tmp_path, **env(server))
+    assert refused.returncode == 2
+    assert f"flow.yaml has changed since run {run_id} began:" in refused.stderr
+    assert '-      "prompt": "Go on from {state.notes}",' in refused.stderr
+    assert '+      "prompt": "Go back to {state.notes}",' in refused.stderr
+    assert "hush-hush" not in refused.stderr
+    server.reply(Json(completion("as you like")))
+    accepted = await treadle("resume", run_id, *how, "--accept-changes", cwd=tmp_path, **env(server))
+    assert json.loads(accepted.stdout)["final_state"]["done"] == "as you like"
+    assert len(server.bodies()) == 4, "the finished step is not run again"
+
+
+async def test_what_cannot_be_resumed_is_refused(tmp_path):
+    (tmp_path / "flow.yaml").write_text("name: x\nsteps: [{id: a, type: llm_call, prompt: hi}]\n", encoding="utf-8")
+    done = await treadle("run", "flow.yaml", "-p", "mock", "--json", cwd=tmp_path)
+    run_id = json.loads(done.stdout)["run_id"]
+    for arguments, error in [
+        (("nope",), "error: there is no record of a run 'nope'\n"),
+        ((run_id,), f"error: run {run_id} has succeeded; there is nothing to resume\n"),
+        ((run_id, "--assume", "x"), "error: --assume x: must be CALL=done or CALL=not-done\n"),
+    ]:
+        refused = await treadle("resume", *arguments, cwd=tmp_path)
+        assert (refused.returncode, refused.stderr) == (2, error)
