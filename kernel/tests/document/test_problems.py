@@ -19,6 +19,7 @@ def test_a_right_document_has_no_problems(problems: Problems) -> None:
 
 FIELDS = "there are config, description, name, requires, state, state_schema, steps, version"
 
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
