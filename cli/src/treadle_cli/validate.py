@@ -14,7 +14,6 @@ from treadle import DocumentError, Problem
 from treadle_cli.options import debug_option, find_settings_file, host_options, host_without, tools_option
 from treadle_cli.output import Channel, err, out
 from treadle_cli.problems import count_problems, plural, problem_json, warn_of_plugins
-from treadle_cli.rights import rights_json, rights_lines
 
 if TYPE_CHECKING:
     from treadle import Workflow
@@ -55,6 +54,9 @@ def validate(
 
     Exit code: 0 where every file is good, else 2.
     """
+    # Imported here: it brings pydantic, which --help can do without.
+    from treadle_cli.rights import rights_json, rights_lines
+
     stdout, stderr = out(), err()
     results: list[dict[str, Any]] = []
     good = True
