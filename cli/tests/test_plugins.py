@@ -220,3 +220,37 @@ def test_a_plugin_for_another_kernel_is_listed_as_such(program: Any, strangers: 
     assert ["wave", "wave-dist", "0.9", "incompatible"] in [line.split() for line in ended.out.splitlines()]
     assert "plugin 'wave' (wave-dist 0.9) is too new for this kernel: it requires treadle-kernel >=7, and" in ended.out
     assert not (folder / "wave_plugin.imported").exists()
+
+
+def test_what_treadle_itself_brings_keeps_the_contract(program: Any) -> None:
+    ended = program("plugins", "check")
+    assert (ended.code, ended.err) == (0, ""), ended.out
+    assert "policies (treadle-policies 0.1.0): ok (" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ("", "it holds limits, and its settings_model is None; a pydantic model is wanted"),
+        (
+            "    settings_model = BaseModel\n    def __init__(self): pass\n",
+            "it is called with a provider's name and settings, and too many positional arguments",
+        ),
+    ],
+)
+def test_a_layer_that_holds_limits_takes_a_provider_and_its_settings(
+    program: Any, strangers: Callable[..., Path], body: str, fault: str
+) -> None:
+    hooks = """
+from treadle import LayerOffer, hookimpl
+
+@hookimpl
+def treadle_provider_layers():
+    return {"brake": LayerOffer("brake_layer:Brake", "Brake", limits=True)}
+"""
+    layer = f"from pydantic import BaseModel\nclass Brake:\n{body}    def exchange(self, request, following): pass\n"
+    groups = {"treadle.plugins": {"brake": "brake_plugin"}}
+    folder = strangers("brake-dist", groups, {"brake_plugin": hooks, "brake_layer": layer})
+    ended = program("plugins", "check", "brake", env=at(folder))
+    assert ended.code == 1
+    assert f"  provider layer 'brake': {fault}\n" in ended.out

@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from treadle._plugins.registry import Registered
 from treadle.contracts.journal import Journal
-from treadle.contracts.offers import ProviderOffer, Role
+from treadle.contracts.offers import LayerOffer, ProviderOffer, Role
 from treadle.errors import PluginError
 from treadle.testing.fetchers import check_fetcher_class
 from treadle.testing.providers import check_provider_class
@@ -58,14 +58,15 @@ def faults_of_offer(registered: Registered) -> Iterator[str]:
         yield str(error)
         return
     try:
-        _check(registered.role, name, loaded)
+        _check(registered, loaded)
     except AssertionError as error:
         yield f"{what}: {error}"
     except Exception as error:
         yield f"{what}: looking at it raised {type(error).__name__}: {error}"
 
 
-def _check(role: Role, name: str, loaded: Any) -> None:
+def _check(registered: Registered, loaded: Any) -> None:
+    role, name = registered.role, registered.name
     checks: dict[Role, Callable[[Any], None]] = {
         "step_type": check_step_class,
         "provider": check_provider_class,
@@ -78,8 +79,12 @@ def _check(role: Role, name: str, loaded: Any) -> None:
         checks[role](loaded)
     if role == "tool" and (own := as_tool(loaded).name) != name:
         raise AssertionError(f"it calls itself '{own}'; models would call it by that name, and nobody would answer")
+    limits = isinstance(registered.offer, LayerOffer) and registered.offer.limits
     for method, (places, names) in _CALLS.get(role, {}).items():
-        _check_factory(loaded)
+        if limits:
+            _check_limiting_layer(loaded)
+        else:
+            _check_factory(loaded)
         _check_method(loaded, method, places, names)
     if role == "attachment_fetcher" and isinstance(loaded, type):
         check_fetcher_class(loaded)
@@ -107,6 +112,17 @@ def _check_factory(loaded: Any) -> None:
         inspect.signature(loaded).bind()
     except TypeError as error:
         raise AssertionError(f"it is called without arguments, and {error}") from error
+
+
+def _check_limiting_layer(loaded: Any) -> None:
+    """Called with a provider's name and what its ``limits`` set."""
+    model = getattr(loaded, "settings_model", None)
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        raise AssertionError(f"it holds limits, and its settings_model is {model!r}; a pydantic model is wanted")
+    try:
+        inspect.signature(loaded).bind("provider", None)
+    except TypeError as error:
+        raise AssertionError(f"it is called with a provider's name and settings, and {error}") from error
 
 
 def _check_method(loaded: Any, method: str, places: int, names: tuple[str, ...]) -> None:
