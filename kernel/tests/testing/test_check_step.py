@@ -98,9 +98,8 @@ async def test_good_steps_pass() -> None:
     await check_step(Shout, **EXAMPLE, expect={"said": "ADA!"}, failing=[{"text": ""}])
     await check_step(Ask, {"prompt": "Hi", "output": "answer"}, expect={"answer": "Hi"})
     await check_step(Ask, {"prompt": "Hi", "output": "answer"}, replies=["Hello."], expect={"answer": "Hello."})
-    leaves = [{"id": each, "type": "leaf", "text": "x", "depends_on": ["step"]} for each in "cd"]
-    plugins = [offering({"step_type": {"leaf": Shout}})]
-    await check_step(Pick, {"source": "ok", "yes": "c", "no": "d"}, state={"ok": True}, plugins=plugins, others=leaves)
+    leaves = [{"id": each, "type": "nothing", "depends_on": ["step"]} for each in "cd"]
+    await check_step(Pick, {"source": "ok", "yes": "c", "no": "d"}, state={"ok": True}, others=leaves)
     await check_step(
         UseTool,
         {"tool_name": "greet", "output": "said"},
@@ -221,7 +220,12 @@ class WrongTargetField(Pick):
         return {"yes": "elsewhere"}
 
 
+class Misspelt(Shout):
+    words: Tmplate  # type: ignore[name-defined]  # noqa: F821
+
+
 FAULTS = [
+    (Misspelt, "^Misspelt has a field that cannot be: `Misspelt` is not fully defined"),
     (Loose, "Loose.model_config has extra='ignore'; it must be 'forbid'"),
     (Melted, "Melted.model_config has frozen=False; it must be True"),
     (Needy, "Needy.needs names 'memories', which is no role"),
@@ -268,7 +272,9 @@ async def test_expectations_are_compared() -> None:
         await check_step(Shout, **EXAMPLE, expect={"said": "ada"})
     with pytest.raises(AssertionError, match="the final state has no 'sayed'; it has"):
         await check_step(Shout, **EXAMPLE, expect={"sayed": "ADA!"})
-    with pytest.raises(AssertionError, match=r"with {'text': 'x'} must fail, and did not"):
-        await check_step(Shout, **EXAMPLE, failing=[{"text": "x"}])
+    with pytest.raises(AssertionError, match=r"failing\[1\] must fail, and did not: {'text': 'x'}"):
+        await check_step(Shout, **EXAMPLE, failing=[{"text": ""}, {"text": "x"}])
+    with pytest.raises(AssertionError, match=r"failing\[0\] is not valid.*the field .text. is missing; give complete fields"):
+        await check_step(Shout, **EXAMPLE, failing=[{"output": "said"}])
     with pytest.raises(AssertionError, match=r"step\.txt: unknown field; did you mean"):
         await check_step(Shout, {"txt": "x"})

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
+import trio
+from pydantic import PydanticUserError
+
 from treadle import api
 from treadle._document.schema import workflow_schema
 from treadle._language import ArgumentTree, Expression, StatePath
@@ -14,7 +17,7 @@ from treadle.contracts.offers import ProviderOffer, Role
 from treadle.contracts.results import RunResult, StepStatus
 from treadle.contracts.sandbox import Sandbox
 from treadle.contracts.step import Reference, Step, StepContext, StepOutcome
-from treadle.errors import RateLimitError, TreadleError
+from treadle.errors import DocumentError, RateLimitError, TreadleError
 from treadle.messages import ModelRequest, Usage
 from treadle.testing.cancellation import Cut, cut_at, in_sentences, leaving_nothing
 from treadle.testing.doubles import EchoProvider, Reply
@@ -49,8 +52,10 @@ async def check_step(
     :param replies: what the model answers in each run; it repeats the last user text without them.
     :param sandbox: gives the sandbox of each run.
     :param expect: keys of the final state, and their values.
-    :param failing: fields whose run must fail with a ``TreadleError``.
-    :param others: further steps of the document, such as the targets of a router.
+    :param failing: complete fields, not changes to ``fields``, whose run must fail with a ``TreadleError``.
+    :param others: further steps of the document, such as the targets of a router. The id of the step that is tested
+        is ``step``. Steps of the type ``nothing`` do nothing, as a target need not:
+        ``{"id": "a", "type": "nothing", "depends_on": ["step"]}``.
     :raises AssertionError: with what it did, and what the contract says of that.
     """
     check_step_class(step)
@@ -63,11 +68,17 @@ async def check_step(
         await _check_texts(bench, fields, given, what)
         if course.requests:
             await _check_failing_model(bench, fields, given, what)
-        for each in failing:
-            failed = await bench.run(each, given)
+        for position, each in enumerate(failing):
+            try:
+                failed = await bench.run(each, given)
+            except DocumentError as error:
+                raise AssertionError(
+                    f"{what}: failing[{position}] is not valid, so that it never runs: {error}; "
+                    "give complete fields, not changes to those of the example"
+                ) from error
             if failed.result.step_results["step"].status is not StepStatus.FAILED:
-                raise AssertionError(f"{what} with {each!r} must fail, and did not")
-            _check_error(failed, f"{what} with {each!r}")
+                raise AssertionError(f"{what}: failing[{position}] must fail, and did not: {each!r}")
+            _check_error(failed, f"{what}: failing[{position}], {each!r},")
         for number in range(1, 5_000):
             cut = await bench.cut(fields, given, number)
             cut.demand_manners(what)
@@ -82,6 +93,10 @@ def check_step_class(kind: Any) -> None:
         raise AssertionError(f"{name} is no subclass of treadle.Step")
     if missing := sorted(getattr(kind, "__abstractmethods__", ())):
         raise AssertionError(f"{name} lacks {', '.join(missing)}")
+    try:
+        kind.model_json_schema()
+    except PydanticUserError as error:  # an annotation that names nothing, or what is no type of a field
+        raise AssertionError(f"{name} has a field that cannot be: {error.message.partition(chr(10))[0]}") from error
     for setting, wanted in (("extra", "forbid"), ("frozen", True)):
         if kind.model_config.get(setting) != wanted:
             has = kind.model_config.get(setting)
@@ -159,7 +174,7 @@ class _Bench:
         if fails is not None:
             replies = [fails] * 100
         kind = _watched(self._step, course, around)
-        mine: dict[Role, Mapping[str, Any]] = {"step_type": {_TYPE: kind}}
+        mine: dict[Role, Mapping[str, Any]] = {"step_type": {_TYPE: kind, "nothing": _Nothing}}
         if replies is None:
             mine["provider"] = {"echo": ProviderOffer(EchoProvider, "Repeats", is_default=True)}
         plugins = named_plugins(self._plugins)
@@ -173,6 +188,15 @@ class _Bench:
         async with api.open(host=host) as session:
             course.result = await session.run(workflow)
         return course
+
+
+class _Nothing(Step):
+    """Does nothing; a target of a step that is tested."""
+
+    async def run(self, ctx: StepContext) -> StepOutcome:
+        """Nothing, at once."""
+        await trio.lowlevel.checkpoint()
+        return StepOutcome()
 
 
 def _watched(
