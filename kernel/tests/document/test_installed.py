@@ -1,14 +1,18 @@
 """What a document needs must be there: providers, config fields, sandboxes and step types of other plugins."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from treadle._document import parse_workflow, provider_overrides
 from treadle._plugins import Host
 from treadle.contracts.offers import ConfigOffer, Offer
+from treadle.contracts.step import Step, StepContext, StepOutcome
 from treadle.hookspecs import hookimpl
 
 Problems = Callable[..., list[str]]
@@ -74,7 +78,7 @@ def test_two_plugins_with_one_config_field(problems: Problems, new_host: NewHost
     assert problems("name: x\nconfig: {replies: 5}" + TAIL, clashing) == [
         (
             "2:10: config.replies: config field 'replies' is offered by plugin 'testing' and by plugin 'acme'; "
-            "disable one with --without acme"
+            "disable one with --without testing or --without acme"
         )
     ]
 
@@ -147,7 +151,7 @@ def test_two_plugins_with_one_step_type(problems: Problems, new_host: NewHost) -
     assert problems("name: x\nsteps: [{id: a, type: idle}]", host) == [
         (
             "2:23: steps.a.type: step type 'idle' is offered by plugin 'testing' and by plugin 'acme'; "
-            "disable one with --without acme"
+            "disable one with --without testing or --without acme"
         )
     ]
     # A close match that is itself offered twice is named without an owner.
@@ -168,3 +172,80 @@ def test_checking_a_file_loads_no_trio() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "steps.a.type: no step type 'b'\n[]\n"
+
+
+class Runless(Step):
+    """Lacks run."""
+
+
+class Idle(Step):
+    async def run(self, ctx: StepContext) -> StepOutcome:
+        return StepOutcome()
+
+
+class Misspelt(Idle):
+    words: "Tmplate"  # type: ignore[name-defined]  # noqa: F821
+
+
+class Slipping(Idle):
+    """Each of its methods fails where the step's id is its name."""
+
+    def _slip(self, method: str) -> Any:
+        return () if self.id != method else self.nothing_here  # type: ignore[attr-defined]
+
+    def reads(self) -> Any:
+        return self._slip("reads")
+
+    def writes(self) -> Any:
+        yield from self._slip("writes")
+
+    def targets(self) -> Any:
+        return self._slip("targets")
+
+    def target_fields(self) -> Any:
+        return dict(self._slip("target_fields"))
+
+    def references(self) -> Any:
+        return self._slip("references")
+
+    def conversations(self) -> Any:
+        return self._slip("conversations")
+
+    def model_requests(self, config: object) -> Any:
+        return self._slip("model_requests")
+
+    def check_document(self, check: object) -> None:
+        self._slip("check_document")
+
+
+def faulty(new_host: NewHost) -> Host:
+    kinds = {"runless": Runless, "misspelt": Misspelt, "slipping": Slipping}
+    offers = {name: Offer(kind, "Faulty") for name, kind in kinds.items()}
+    return new_host(acme=offering("treadle_step_types", offers))
+
+
+@pytest.mark.parametrize(("kind", "cause"), [("runless", "TypeError: "), ("misspelt", "PydanticUserError: ")])
+def test_a_class_that_is_no_whole_step_type_is_its_plugins_fault(
+    problems: Problems, new_host: NewHost, kind: str, cause: str
+) -> None:
+    text = f"name: x\nsteps:\n- {{id: a, type: {kind}}}\n- {{id: b, type: nobody}}"
+    found = problems(text, faulty(new_host))
+    assert found[0].startswith(f"3:17: steps.a.type: step type '{kind}' of plugin 'acme' cannot be used: {cause}")
+    assert found[0].endswith("; disable it with --without acme, or upgrade it")
+    assert "\n" not in found[0]
+    assert len(found) == 2  # the mistakes of the document are told too
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "reads", "writes", "targets", "target_fields", "references", "conversations", "model_requests",
+        "check_document",
+    ],
+)  # fmt: skip
+def test_a_method_of_a_step_type_that_raises_is_its_plugins_fault(
+    problems: Problems, new_host: NewHost, method: str
+) -> None:
+    (found,) = problems(f"name: x\nsteps: [{{id: {method}, type: slipping}}]", faulty(new_host))
+    assert f"steps.{method}.type: step type 'slipping' of plugin 'acme' fails in {method}(): AttributeError: " in found
+    assert re.search(r"[(/]test_installed\.py:\d+\); disable it with", found)

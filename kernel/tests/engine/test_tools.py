@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from engine_doubles import Recorder, act, flow, host_of, run, sandbox_class, sta
 import treadle
 from treadle._language import ArgumentTree
 from treadle.contracts.events import RunWarning, ToolCallFinished, ToolCallStarted
+from treadle.contracts.sandbox import Sandbox
 from treadle.contracts.tool import Tool
 from treadle.errors import SandboxError, ToolError
 
@@ -182,6 +184,19 @@ async def test_the_sandbox_is_opened_once_a_run_and_closed_with_it():
         assert [entry.split()[0] for entry in sandbox.log] == ["opened", "closed"] * 2
     assert len({id(each) for each, _ in seen}) == 2
     assert {enabled for _, enabled in seen} == {True}
+
+
+async def test_a_sandbox_class_that_cannot_be_made_is_its_plugins_fault():
+    async def behave(ctx):
+        await ctx.call_tool("t", {})
+
+    async def do(arguments, context):
+        context.require_sandbox("t")
+
+    half = type("Half", (Sandbox,), {"block_model": sandbox_class().block_model})
+    result = await run(flow(host_of({"a": behave}, tools={"t": tool(do)}, sandbox=half), act("a")))
+    told = str(result.step_results["a"].exception)
+    assert re.match(r"sandbox '.*' of plugin '.*' cannot be opened: TypeError: Can't instantiate abstract class", told)
 
 
 async def test_without_a_tool_call_no_sandbox_is_opened():

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from treadle._document.linked import Linked, StepCheck
 from treadle._document.outside import check_references
 from treadle._document.problems import Path, Reporter, dotted_path
+from treadle.contracts.step import Step
 from treadle.errors import TreadleError
 
 if TYPE_CHECKING:
     from treadle._plugins import Host
     from treadle.contracts.config import RunConfig
-    from treadle.contracts.step import Step
 
 __all__ = [
     "check_default_provider",
@@ -21,7 +21,9 @@ __all__ = [
     "check_duplicate_ids",
     "check_provider",
     "check_steps",
+    "declared_by",
     "find_cycles",
+    "note_fault",
 ]
 
 
@@ -96,7 +98,24 @@ def check_steps(steps: Mapping[int, Step], ids: Mapping[int, str], linked: Linke
         place: Path = ("steps", index)
         _check_targets(step, place, known, by_id, report)
         check_references(step, place, linked.host, report)
-        step.check_document(StepCheck(linked, place, f"step type '{step.type}'"))
+        try:
+            step.check_document(StepCheck(linked, place, f"step type '{step.type}'"))
+        except Exception as error:
+            note_fault((*place, "type"), step.type, "fails in check_document()", error, linked.host, report)
+
+
+_DECLARATIONS = ("reads", "writes", "conversations", "targets", "target_fields", "references")
+
+
+def declared_by(step: Step) -> list[str]:
+    """The methods by which the step says something of itself in a way that is not the kernel's own."""
+    return [name for name in _DECLARATIONS if getattr(type(step), name) is not getattr(Step, name)]
+
+
+def note_fault(path: Path, name: str, doing: str, error: Exception, host: Host, report: Reporter) -> None:
+    """Note that a step type's class does not do what is asked of it: its plugin's fault, not the document's."""
+    told = host.get("step_type", name).fault(doing, error)
+    report.add(path, "plugin", told.message, hint=told.hint)
 
 
 def _unknown_step(name: str, asked_by: str | None, known: set[str], path: Path, report: Reporter) -> None:

@@ -17,6 +17,8 @@ from treadle._document.checking import (
     check_duplicate_ids,
     check_provider,
     check_steps,
+    declared_by,
+    note_fault,
 )
 from treadle._document.copying import copied
 from treadle._document.dataflow import Knowledge, check_dataflow
@@ -264,14 +266,23 @@ def _check_each_step(block: Any, linked: Linked, report: Reporter) -> _Steps:
             depends_on[index] = waits_for
         model = _step_type(data, index, linked.host, report)
         step: Step | None = None
+        doing = "cannot be used"
         try:
-            step = model.model_validate(data)
-        except ValidationError as error:
-            report.add_validation(error, ("steps", index), model)
-            step = mended(model, data, error)
-            read.broken[index] = data
+            try:
+                step = model.model_validate(data)
+            except ValidationError as error:
+                report.add_validation(error, ("steps", index), model)
+                read.broken[index] = data
+                step = mended(model, data, error)
+            for method in declared_by(step) if step is not None else ():
+                doing = f"fails in {method}()"
+                tuple(getattr(step, method)())  # whoever asks later need not fear what it raises
         except TreadleError as error:  # a validator of the step's raised one of ours, which pydantic lets pass
             report.add(("steps", index), "bad-value", error.message, hint=error.hint)
+            read.broken[index] = data
+        except Exception as error:  # a class that is no whole step type, or one of whose methods raises
+            step = None
+            note_fault(("steps", index, "type"), str(data["type"]), doing, error, linked.host, report)
             read.broken[index] = data
         if model is _AnyStep:
             read.broken[index] = data

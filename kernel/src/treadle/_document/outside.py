@@ -106,7 +106,15 @@ def check_requests(steps: Mapping[int, Step], config: RunConfig, host: Host, rep
     It is built, not entered: no SDK is imported, no key read, nothing opened. What every request is refused for is
     said once.
     """
-    requests = [(index, each) for index, step in steps.items() for each in step.model_requests(config)]
+    requests: list[tuple[int, ModelRequest]] = []
+    for index, step in steps.items():
+        try:
+            requests += [(index, each) for each in step.model_requests(config)]
+        except TreadleError:
+            raise
+        except Exception as error:
+            told = host.get("step_type", step.type).fault("fails in model_requests()", error)
+            report.add(("steps", index, "type"), "plugin", told.message, hint=told.hint)
     if not requests:
         return
     block = report.data.get("config")

@@ -45,6 +45,7 @@ from treadle.contracts.results import Pending, RunResult, RunStatus, StepResult,
 from treadle.contracts.sandbox import Sandbox
 from treadle.contracts.step import Step, StepOutcome
 from treadle.contracts.tool import Tool
+from treadle.errors import TreadleError
 from treadle.messages import Usage
 from treadle.nurseries import open_nursery
 from treadle.redaction import Redactor
@@ -270,8 +271,15 @@ class Run:
         return not self._progress and not self._settling.has_ready and self._first_failed() is None
 
     def _open_sandbox(self) -> Sandbox:
-        kind: type[Sandbox] = self.workflow.host.sole("sandbox", "the run").load()
-        return kind(self._block_of(kind), Path.cwd())
+        registered = self.workflow.host.sole("sandbox", "the run")
+        kind: type[Sandbox] = registered.load()
+        block = self._block_of(kind)
+        try:
+            return kind(block, Path.cwd())
+        except Exception as error:
+            if isinstance(error, TreadleError):
+                raise
+            raise registered.fault("cannot be opened", error) from error
 
     def _block_of(self, kind: type[Sandbox]) -> BaseModel:
         """What the sandbox holds this run to: its own block within the deployment's, and within every outer run's."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import traceback
 from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint
+from pathlib import PurePath
 from typing import Any, get_args
 
 from treadle._dataclasses import dataclass
@@ -22,9 +25,25 @@ def hook_of(role: Role) -> str:
     return f"treadle_{plural}"
 
 
-def cause_of(error: BaseException) -> str:
-    """An exception of foreign code in a message."""
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
+def cause_of(error: BaseException, source: str = "") -> str:
+    """An exception of foreign code in a message.
+
+    :param source: a module of the plugin's; the innermost of its own lines that the exception came through is added.
+    """
+    cause = f"{type(error).__name__}: {error}".removesuffix(": ")
+    place = _place_in(source.partition(":")[0].partition(".")[0], error)
+    return f"{cause} ({place})" if place else cause
+
+
+def _place_in(package: str, error: BaseException) -> str:
+    """Where in the package's files it was raised, as ``package/module.py:7``; nothing where it was not."""
+    found = ""
+    for frame, line in traceback.walk_tb(error.__traceback__ if package else None):
+        if str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+            parts = PurePath(frame.f_code.co_filename).parts
+            start = len(parts) - 1 - parts[::-1].index(package) if package in parts else -1
+            found = f"{'/'.join(parts[start:])}:{line}"
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +66,15 @@ class Registered:
         """Whose it is, for messages: ``'acme' (acme-treadle 0.9)``."""
         return f"'{self.plugin}' ({self.distribution})" if self.point else f"'{self.plugin}'"
 
+    def fault(self, doing: str, error: BaseException) -> PluginError:
+        """What is told where the object that is offered raises: whose it is, while doing what, why and where."""
+        cause = cause_of(error, getattr(self.load(), "__module__", ""))
+        cause = re.sub(r"\s+For further information visit \S+", "", cause)  # pydantic's, on lines of its own
+        return PluginError(
+            f"{self.role.replace('_', ' ')} '{self.name}' of plugin {self.owner} {doing}: {cause}",
+            hint=f"disable it with --without {self.plugin}, or upgrade it",
+        )
+
     def load(self) -> Any:
         """The object offered.
 
@@ -59,7 +87,7 @@ class Registered:
         except BaseException as error:  # SystemExit too, and the panics of extensions that derive from neither
             raise PluginError(
                 f"{self.role.replace('_', ' ')} '{self.name}' of plugin {self.owner} "
-                f"could not be loaded from {self.offer.target}: {cause_of(error)}",
+                f"could not be loaded from {self.offer.target}: {cause_of(error, str(self.offer.target))}",
                 hint=f"disable it with --without {self.plugin}, or upgrade it",
             ) from error
 
@@ -92,7 +120,7 @@ class Registry:
             raise PluginError(
                 f"{role.replace('_', ' ')} '{name}' is offered by "
                 + " and by ".join(f"plugin {each.owner}" for each in found),
-                hint=f"disable one with --without {found[-1].plugin}",
+                hint=f"disable one with {' or '.join(f'--without {each.plugin}' for each in found)}",
             )
         return found[0]
 
