@@ -223,7 +223,7 @@ def test_a_plugin_for_another_kernel_is_listed_as_such(program: Any, strangers: 
 
 
 def test_what_treadle_itself_brings_keeps_the_contract(program: Any) -> None:
-    ended = program("plugins", "check")
+    ended = program("plugins", "check", "--safe")
     assert (ended.code, ended.err) == (0, ""), ended.out
     assert "policies (treadle-policies 0.1.0): ok (" in ended.out
 
@@ -254,3 +254,18 @@ def treadle_provider_layers():
     ended = program("plugins", "check", "brake", env=at(folder))
     assert ended.code == 1
     assert f"  provider layer 'brake': {fault}\n" in ended.out
+
+
+def test_an_error_of_a_plugin_says_in_which_of_its_lines(program: Any, strangers: Callable[..., Path]) -> None:
+    groups = {"treadle.plugins": {"gate": "gate_plugin"}}
+    broken = strangers("gate-dist", groups, {"gate_plugin": "import json\n\njson.loads('x')\n"})
+    ended = program("plugins", "check", "gate", env=at(broken))
+    assert ended.code == 1
+    assert "could not be loaded from gate_plugin: JSONDecodeError: " in ended.out
+    assert ended.out.endswith(" (gate_plugin.py:3)\n")  # and no advice to disable it
+    assert ended.err == ""
+    assert "in raw_decode" in program("plugins", "check", "gate", "--debug", env=at(broken)).err
+    folder = wave(strangers, wave_tool="1 / 0")
+    ended = program("plugins", "check", "wave", env=at(folder))
+    assert "from wave_tool:Wave: ZeroDivisionError: division by zero (wave_tool.py:1)\n" in ended.out
+    assert "line 1, in <module>" in program("plugins", "check", "wave", "--debug", env=at(folder)).err

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from treadle_cli.new import new
-from treadle_cli.options import debug_option, host_options, host_without
-from treadle_cli.output import Channel, out
+from treadle_cli.options import debug_option, host_options, host_without, is_debugging
+from treadle_cli.output import Channel, err, out
 
 if TYPE_CHECKING:
     from treadle import Host
@@ -135,6 +135,11 @@ def check(ctx: click.Context, names: Sequence[str], as_json: bool, without: Sequ
         checked.append(check_installed(host, report))
         if not as_json:
             _print_checked(checked[-1], stdout)
+        if is_debugging(ctx):
+            import traceback
+
+            for error in checked[-1].raised:
+                err().write("".join(traceback.format_exception(error)))
     good = all(each.ok for each in checked)
     if as_json:
         data = {"ok": good, "plugins": [_checked_json(each) for each in checked]}

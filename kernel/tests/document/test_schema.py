@@ -306,7 +306,10 @@ def test_what_is_broken_or_offered_twice_is_left_out_and_told(new_host: NewHost)
         "step type 'gone' of plugin 'twice' could not be loaded from",
         "step type 'model' of plugin 'others' has no JSON Schema: TypeError: it is not a subclass of Step",
         "step type 'raises' of plugin 'others' has no JSON Schema: LookupError: no words",
-        "step type 'say' is offered by plugin 'testing' and by plugin 'twice'; disable one with --without twice",
+        (
+            "step type 'say' is offered by plugin 'testing' and by plugin 'twice'; "
+            "disable one with --without testing or --without twice"
+        ),
     ]
     Draft202012Validator.check_schema(schema)
 

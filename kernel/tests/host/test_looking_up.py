@@ -47,7 +47,7 @@ def test_a_broken_plugin_behind_a_needed_thing_is_named(site: Any) -> None:
     site.plugin("acme", "import no_such_module")
     assert site.refusal("step_type", "acme_step") == (
         "NotInstalledError: step type 'acme_step' is not available: plugin 'acme' (acme-treadle 0.9) could not be "
-        "loaded from acme_treadle: ModuleNotFoundError: No module named 'no_such_module'; "
+        "loaded from acme_treadle: ModuleNotFoundError: No module named 'no_such_module' (acme_treadle.py:1); "
         "disable it with --without acme, or upgrade it"
     )
 
@@ -70,8 +70,8 @@ def test_a_disabled_plugin_behind_a_needed_thing_is_named(site: Any) -> None:
     [
         (None, "ModuleNotFoundError: No module named 'acme_treadle_step'"),
         ("x = 1", "AttributeError: module 'acme_treadle_step' has no attribute 'Step'"),
-        ("raise SystemExit(2)", "SystemExit: 2"),
-        ("assert False", "AssertionError"),
+        ("raise SystemExit(2)", "SystemExit: 2 (acme_treadle_step.py:1)"),
+        ("assert False", "AssertionError (acme_treadle_step.py:1)"),
     ],
 )
 def test_an_offer_that_does_not_load_names_everything(site: Any, module: str | None, cause: str) -> None:

@@ -374,7 +374,7 @@ class Host:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # sys.exit() and the panics of extensions must not end the host
-            self._break(report, cause_of(error), cause=error)
+            self._break(report, cause_of(error, report.source), cause=error)
             return
         finally:
             report.load_seconds = time.perf_counter() - started
@@ -412,7 +412,8 @@ class Host:
             if self._manager.get_plugin(report.name) is plugin:
                 self._manager.unregister(plugin)
             ours = isinstance(error, PluginError)
-            self._break(report, str(error) if ours else cause_of(error), cause=None if ours else error)
+            text = str(error) if ours else cause_of(error, report.source if report.point else "")
+            self._break(report, text, cause=None if ours else error)
             return
         for registered in report.offers:
             self.registry.add(registered)

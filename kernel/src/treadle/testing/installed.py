@@ -43,12 +43,14 @@ class CheckedPlugin:
     :param faults: a sentence for each thing that is wrong with it as it stands.
     :param suite: what came of its own contract suite; None where it ships none.
     :param import_seconds: what importing its module of hooks takes in a fresh interpreter; None where it was not done.
+    :param raised: what came out of the plugin's own code, for its author to see where.
     """
 
     report: PluginReport
     faults: list[str] = field(default_factory=list)
     suite: list[SuiteResult] | None = None
     import_seconds: float | None = None
+    raised: list[BaseException] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -65,7 +67,11 @@ def check_installed(host: Host, report: PluginReport) -> CheckedPlugin:
     if report.state is PluginState.DISABLED:
         return checked
     if report.error is not None:
-        checked.faults.append(str(report.error))
+        if report.state is PluginState.BROKEN and report.error.__cause__ is not None:
+            checked.faults.append(report.error.message)  # who checks a plugin mends it, and does not disable it
+            checked.raised.append(report.error.__cause__)
+        else:
+            checked.faults.append(str(report.error))
         return checked
     checked.faults += _faults_of_metadata(report)
     mine = f"plugin '{report.name}'"
@@ -79,7 +85,7 @@ def check_installed(host: Host, report: PluginReport) -> CheckedPlugin:
             checked.import_seconds = imported.seconds
             checked.faults += faults_of_import(imported, report.offers)
     for registered in report.offers:
-        checked.faults += faults_of_offer(registered)
+        checked.faults += faults_of_offer(registered, checked.raised)
     _run_suite(checked)
     return checked
 
@@ -108,7 +114,8 @@ def _run_suite(checked: CheckedPlugin) -> None:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            checked.faults.append(f"its checks could not be had from {point.value}: {cause_of(error)}")
+            checked.faults.append(f"its checks could not be had from {point.value}: {cause_of(error, point.value)}")
+            checked.raised.append(error)
             return
         if not isinstance(cases, Mapping) or not all(callable(each) for each in cases.values()):
             checked.faults.append(f"{point.value} must give a mapping of labels to async functions without arguments")

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
-from treadle._plugins.registry import Registered
+from treadle._plugins.registry import Registered, cause_of
 from treadle.contracts.journal import Journal
 from treadle.contracts.offers import LayerOffer, ProviderOffer, Role
 from treadle.errors import PluginError
@@ -39,8 +39,8 @@ _CALLS: dict[Role, dict[str, tuple[int, tuple[str, ...]]]] = {
 _ASYNC = {"trim", "begin", "fetch", "observe"}
 
 
-def faults_of_offer(registered: Registered) -> Iterator[str]:
-    """A sentence for each thing that is wrong. Imports what is offered."""
+def faults_of_offer(registered: Registered, raised: list[BaseException]) -> Iterator[str]:
+    """A sentence for each thing that is wrong. Imports what is offered; what that raises goes to ``raised`` too."""
     name, offer, what = registered.name, registered.offer, f"{registered.role.replace('_', ' ')} '{registered.name}'"
     if re.search(r"\s", name):
         yield f"{what}: a name that users type has no white space"
@@ -55,14 +55,16 @@ def faults_of_offer(registered: Registered) -> Iterator[str]:
     try:
         loaded = registered.load()
     except PluginError as error:
-        yield str(error)
+        yield error.message  # without the hint: who checks a plugin mends it, and does not disable it
+        raised += [error.__cause__] if error.__cause__ else []
         return
     try:
         _check(registered, loaded)
     except AssertionError as error:
         yield f"{what}: {error}"
     except Exception as error:
-        yield f"{what}: looking at it raised {type(error).__name__}: {error}"
+        yield f"{what}: looking at it raised {cause_of(error, str(offer.target))}"
+        raised.append(error)
 
 
 def _check(registered: Registered, loaded: Any) -> None:

@@ -37,7 +37,7 @@ async def check_plugin(
         if imported is not None:
             faults += faults_of_import(imported, first)
     for registered in first:
-        faults += faults_of_offer(registered)
+        faults += faults_of_offer(registered, [])
     if faults:
         raise AssertionError("\n".join(faults))
 
