@@ -81,3 +81,16 @@ def test_an_unknown_kind_gets_the_list(invoke: Invoke) -> None:
     done = invoke("plugins", "new", "acme-moon", "--kind", "stepp")
     assert done.exit_code == 2
     assert "'step', 'tool', 'provider', 'trim_policy', 'attachment_fetcher', 'sandbox'" in done.stderr
+
+
+def test_what_users_type_otherwise_is_understood_or_told(invoke: Invoke, tmp_path: Path) -> None:
+    done = invoke("plugins", "new", "acme-moon", "--kind", "trim-policy", "--path", "far")
+    assert done.exit_code == 0
+    assert done.stdout.startswith("far was not there and has been made\n")
+    assert "@hookimpl\ndef treadle_trim_policies()" in (
+        tmp_path / "far" / "acme-moon" / "src" / "acme_moon" / "plugin.py"
+    ).read_text(encoding="utf-8")
+    refused = invoke("plugins", "new", "9lives", "--kind", "tool")
+    assert "beginning with a letter" in refused.stderr
+    assert invoke("plugins", "list").stdout.splitlines()[0].split()[:2] == ["NAME", "DISTRIBUTION"]
+    assert "plugins" in invoke("plugins", "list", "--json").stdout

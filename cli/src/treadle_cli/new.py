@@ -14,7 +14,10 @@ from treadle_cli.template_files import KINDS, new_files, refuse_name, write_file
 __all__ = ["new"]
 
 
-@click.command(short_help="Write a package to start a plugin from.")
+@click.command(
+    short_help="Write a package to start a plugin from.",
+    context_settings={"token_normalize_func": lambda token: token.replace("-", "_")},  # kinds, also with hyphens
+)
 @click.argument("name")
 @click.option("--kind", type=click.Choice(list(KINDS)), required=True, help="What the plugin offers.")
 @click.option("--path", "parent", metavar="DIR", default=".", help="Where the package's folder is made.")
@@ -27,10 +30,13 @@ def new(name: str, kind: str, parent: str) -> None:
     """
     refuse_name(name)
     package = name.replace("-", "_")
+    is_new = not Path(parent).exists()
     folder = Path(parent) / package.replace("_", "-")
     files = new_files(kind, package)
     write_files(folder, files)
     stdout = out()
+    if is_new:
+        stdout.line(f"{parent} was not there and has been made")
     for each in files:
         stdout.line(f"{folder / each} written")
     stdout.line()

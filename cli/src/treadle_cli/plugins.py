@@ -36,6 +36,20 @@ def plugins(ctx: click.Context, as_json: bool, without: Sequence[str]) -> None:
     if ctx.invoked_subcommand is not None:
         ctx.meta["treadle_cli.plugins.json"] = as_json
         return
+    _list(as_json, without)
+
+
+@plugins.command("list", short_help="List what is installed, as without a command.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+@host_options
+@debug_option
+@click.pass_context
+def list_plugins(ctx: click.Context, as_json: bool, without: Sequence[str]) -> None:
+    """List plugins, as ``treadle plugins`` does."""
+    _list(as_json or bool(ctx.meta.get("treadle_cli.plugins.json")), without)
+
+
+def _list(as_json: bool, without: Sequence[str]) -> None:
     host = host_without(without)
     stdout = out()
     if as_json:

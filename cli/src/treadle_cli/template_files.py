@@ -55,7 +55,8 @@ def refuse_name(name: str) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*", name):
         raise ConfigurationError(
             f"{name!r} is no name for a plugin",
-            hint="use lower-case letters and digits in words joined by - or _, such as acme-weather",
+            hint="use lower-case letters and digits in words joined by - or _, beginning with a letter, "
+            "such as acme-weather",
         )
     package = name.replace("-", "_")
     if keyword.iskeyword(package) or keyword.issoftkeyword(package):

@@ -172,7 +172,7 @@ class Swallows(DropTurns):
 
 FAULTS = [
     (OffByOne, "did not come back untouched"),
-    (ForgetsSummary, "did not come back untouched"),
+    (ForgetsSummary, "its summary was lost"),
     (AlwaysAsks, "and the model was asked all the same"),
     (DoesNothing, "tokens are left for a budget of .*, and more could go"),
     (DropsOneGroup, "it now begins with AssistantMessage.*; vendors want a user's turn first"),

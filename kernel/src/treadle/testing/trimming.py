@@ -132,6 +132,8 @@ async def _check_untouched(make: Callable[[], TrimPolicy], case: _Case, what: st
             trimmed = await _trim(make(), case.groups, budget, summary, model)
         except TreadleError as error:
             raise AssertionError(f"{what}: it has {whole} of {budget} tokens and was refused: {error}") from error
+        if tuple(trimmed.groups) == case.groups and summary is not None and trimmed.summary is None:
+            raise AssertionError(f"{what}: its summary was lost; Trimmed(groups, summary) gives back the one it got")
         if tuple(trimmed.groups) != case.groups or trimmed.summary != summary:
             raise AssertionError(f"{what}: it has {whole} of {budget} tokens, and did not come back untouched")
         if model.asked:
