@@ -92,6 +92,13 @@ class TightLimit(Web):
         return super().part(body[: request.max_bytes - 1] if request.max_bytes == len(body) else body, request)
 
 
+class CountsContainer(Web):
+    async def fetch(self, request: AttachmentRequest, sandbox: Sandbox) -> MediaPart:
+        if request.max_bytes < 2 * len(PNG):
+            raise ToolError("the container is too large", transient=False)
+        return await super().fetch(request, sandbox)
+
+
 class WrapsRefusal(Web):
     async def fetch(self, request: AttachmentRequest, sandbox: Sandbox) -> MediaPart:
         try:
@@ -129,6 +136,7 @@ FETCHER_FAULTS = [
     (type("Odd", (Web,), {"fetch": None}), "Odd has no method fetch"),
     (IgnoresStatus, "with a source that is not there succeeded; it must raise ToolError"),
     (NoLimit, "with one byte more than allowed succeeded"),
+    (CountsContainer, "where max_bytes was lowered to .*: the container is too large; max_bytes is of what is given"),
     (TightLimit, "gave other bytes where max_bytes is exactly their number"),
     (WrapsRefusal, "where the sandbox refuses raised ToolError: .*; SandboxError must come out as itself"),
     (RaisesKeyError, "raised KeyError: 'status'; ToolError or SandboxError is wanted"),

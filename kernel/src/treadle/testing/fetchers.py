@@ -57,7 +57,13 @@ async def check_attachment_fetcher(
                 nursery.start_soon(_fetch, fetcher, request, sandbox())
         size = len(part.data or b"")
         await _must_fail(make, replace(request, max_bytes=size - 1), sandbox, f"{what} with one byte more than allowed")
-        exact = await _fetch(make(), replace(request, max_bytes=size), sandbox())
+        try:
+            exact = await _fetch(make(), replace(request, max_bytes=size), sandbox())
+        except TreadleError as error:
+            raise AssertionError(
+                f"{what} raised {type(error).__name__} where max_bytes was lowered to {size}, which is exactly what "
+                f"the part holds: {error}; max_bytes is of what is given, not of what it is taken from"
+            ) from error
         if exact.data != part.data:
             raise AssertionError(f"{what} gave other bytes where max_bytes is exactly their number")
         if missing is not None:
