@@ -12,7 +12,7 @@ import pytest
 from treadle._document import parse_workflow, provider_overrides
 from treadle._plugins import Host
 from treadle.contracts.offers import ConfigOffer, Offer
-from treadle.contracts.step import Step, StepContext, StepOutcome
+from treadle.contracts.step import Reference, Step, StepContext, StepOutcome
 from treadle.hookspecs import hookimpl
 
 Problems = Callable[..., list[str]]
@@ -249,3 +249,45 @@ def test_a_method_of_a_step_type_that_raises_is_its_plugins_fault(
     (found,) = problems(f"name: x\nsteps: [{{id: {method}, type: slipping}}]", faulty(new_host))
     assert f"steps.{method}.type: step type 'slipping' of plugin 'acme' fails in {method}(): AttributeError: " in found
     assert re.search(r"[(/]test_installed\.py:\d+\); disable it with", found)
+
+
+class Fork(Idle):
+    """Goes to one of two steps."""
+
+    short: str
+    long: str
+
+    def targets(self) -> dict[str, str]:
+        return {self.short: "short", self.long: "long"}
+
+    def target_fields(self) -> dict[str, str]:
+        return {"short": self.short, "long": self.long}
+
+
+def test_a_target_field_that_is_missing_is_told_once(problems: Problems, new_host: NewHost) -> None:
+    host = new_host(acme=offering("treadle_step_types", {"fork": Offer(Fork, "Forks")}))
+    text = "name: x\nsteps:\n- {id: a, type: fork, short: b}\n- {id: b, type: idle, depends_on: [a]}"
+    (missing,) = problems(text, host)
+    assert "'long' is missing" in missing
+    (empty,) = problems(text.replace("short: b", "short: b, long: ''"), host)
+    assert "steps.a.long: no step ''" in empty
+
+
+class Handy(Idle):
+    """Calls a tool."""
+
+    def references(self) -> list[Reference]:
+        return [Reference(role="tool", name="wave", field="id")]
+
+
+def test_two_sandboxes_are_told_where_a_tool_would_need_one(new_host: NewHost, plugins: SimpleNamespace) -> None:
+    sandboxes = {name: Offer(plugins.Box, name) for name in ("one", "two")}
+    host = new_host(
+        boxes=offering("treadle_sandboxes", sandboxes),
+        acme=offering("treadle_step_types", {"handy": Offer(Handy, "Handy")}),
+        wave=offering("treadle_tools", {"wave": Offer("wave:Wave", "Wave")}),
+    )
+    (warning,) = parse_workflow("name: x\nsteps: [{id: a, type: handy}]", host=host).warnings
+    assert warning.message == "the run needs a sandbox, and several are installed: one, two"
+    assert warning.hint is not None
+    assert "roles.sandbox in treadle.yaml" in warning.hint

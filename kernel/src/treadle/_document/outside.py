@@ -68,8 +68,15 @@ def _check_installed(role: Role, name: str, path: Path, host: Host, report: Repo
         # A warning: the step may never be reached, and then the run is whole.
         fix = report.only(name, host.names(role))
         report.add(path, "not-installed", error.message, hint=error.hint, severity="warning", fix=fix)
+        return
     except TreadleError as error:
         report.add(path, "not-installed", error.message, hint=error.hint)
+        return
+    if role in ("tool", "attachment_fetcher") and host.registry.names("sandbox"):
+        try:
+            host.sole("sandbox", "the run")
+        except TreadleError as error:  # as the run says it when the first of them is used
+            report.add(path, "not-installed", error.message, hint=error.hint, severity="warning")
 
 
 def _check_file(reference: Reference, path: Path, report: Reporter) -> None:
