@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -94,3 +95,11 @@ def test_what_users_type_otherwise_is_understood_or_told(invoke: Invoke, tmp_pat
     assert "beginning with a letter" in refused.stderr
     assert invoke("plugins", "list").stdout.splitlines()[0].split()[:2] == ["NAME", "DISTRIBUTION"]
     assert "plugins" in invoke("plugins", "list", "--json").stdout
+
+
+def test_nothing_is_written_that_nobody_checks(invoke: Invoke, tmp_path: Path) -> None:
+    assert invoke("plugins", "new", "acme-moon", "--kind", "tool").exit_code == 0
+    written = tomllib.loads((tmp_path / "acme-moon" / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "treadle" not in written["tool"]
+    assert written["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["src/acme_moon"]
+    assert "test" in written["project"]["optional-dependencies"]

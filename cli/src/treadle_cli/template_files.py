@@ -102,7 +102,10 @@ def new_files(kind: str, package: str, *, offered: str | None = None, ours: bool
             if name == "pyproject.toml":
                 shared, marker, others = data.partition(b"# --- outside Treadle's own repository ---\n")
                 assert marker, "the template's pyproject.toml says no more where our own packages end"
-                data = shared.rstrip() + b"\n" if ours else shared + others
+                if ours:
+                    data = shared.rstrip() + b"\n"
+                else:  # without the table of offers, which only our own tests hold to the hooks
+                    data = shared.partition(b"# What it offers, by role.")[0] + others
             files[_replaced(name, words)] = _filled(data, words)
     return files
 
