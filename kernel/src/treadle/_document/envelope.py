@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, field_validator
@@ -11,12 +12,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from treadle.contracts.config import RunConfig
 from treadle.contracts.offers import ConfigOffer
 from treadle.contracts.sandbox import Sandbox
-from treadle.errors import PluginError
+from treadle.errors import PluginError, TreadleError
 
 if TYPE_CHECKING:
     from treadle._plugins import Host
 
-__all__ = ["Envelope", "config_model", "provider_overrides", "sandbox_block"]
+__all__ = ["Envelope", "config_model", "open_sandbox", "provider_overrides", "sandbox_block"]
 
 
 def _version_text(value: Any) -> Any:
@@ -98,3 +99,19 @@ def sandbox_block(host: Host, kind: type[Sandbox], block: Mapping[str, Any]) -> 
     child = kind.block_model.model_validate(block, context=context)
     parent = host.settings.sandbox
     return child if parent is None else kind.combine(kind.block_model.model_validate(parent, context=context), child)
+
+
+def open_sandbox(host: Host, block_of: Callable[[type[Sandbox]], BaseModel]) -> Sandbox:
+    """The sandbox of a run, not yet entered.
+
+    :raises PluginError: its class cannot be made; the message names the plugin.
+    """
+    registered = host.sole("sandbox", "the run")
+    kind: type[Sandbox] = registered.load()
+    block = block_of(kind)
+    try:
+        return kind(block, Path.cwd())
+    except TreadleError:
+        raise
+    except Exception as error:
+        raise registered.fault("cannot be opened", error) from error

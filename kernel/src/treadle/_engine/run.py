@@ -7,13 +7,12 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import trio
 
 from treadle._dataclasses import dataclass
-from treadle._document import build_workflow, load_workflow, provider_overrides, sandbox_block
+from treadle._document import build_workflow, load_workflow, open_sandbox, provider_overrides, sandbox_block
 from treadle._engine.children import ChildHub, ParentStep
 from treadle._engine.context import RunningStep
 from treadle._engine.done_calls import DoneCalls
@@ -45,7 +44,6 @@ from treadle.contracts.results import Pending, RunResult, RunStatus, StepResult,
 from treadle.contracts.sandbox import Sandbox
 from treadle.contracts.step import Step, StepOutcome
 from treadle.contracts.tool import Tool
-from treadle.errors import TreadleError
 from treadle.messages import Usage
 from treadle.nurseries import open_nursery
 from treadle.redaction import Redactor
@@ -271,15 +269,7 @@ class Run:
         return not self._progress and not self._settling.has_ready and self._first_failed() is None
 
     def _open_sandbox(self) -> Sandbox:
-        registered = self.workflow.host.sole("sandbox", "the run")
-        kind: type[Sandbox] = registered.load()
-        block = self._block_of(kind)
-        try:
-            return kind(block, Path.cwd())
-        except Exception as error:
-            if isinstance(error, TreadleError):
-                raise
-            raise registered.fault("cannot be opened", error) from error
+        return open_sandbox(self.workflow.host, self._block_of)
 
     def _block_of(self, kind: type[Sandbox]) -> BaseModel:
         """What the sandbox holds this run to: its own block within the deployment's, and within every outer run's."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import traceback
 from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint
 from pathlib import PurePath
@@ -38,7 +37,9 @@ def cause_of(error: BaseException, source: str = "") -> str:
 def _place_in(package: str, error: BaseException) -> str:
     """Where in the package's files it was raised, as ``package/module.py:7``; nothing where it was not."""
     found = ""
-    for frame, line in traceback.walk_tb(error.__traceback__ if package else None):
+    trace = error.__traceback__ if package else None
+    while trace is not None:  # by hand: the module traceback takes long to import
+        frame, line, trace = trace.tb_frame, trace.tb_lineno, trace.tb_next
         if str(frame.f_globals.get("__name__")).partition(".")[0] == package:
             parts = PurePath(frame.f_code.co_filename).parts
             start = len(parts) - 1 - parts[::-1].index(package) if package in parts else -1
