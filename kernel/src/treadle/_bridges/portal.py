@@ -97,7 +97,10 @@ class _TrioThread:
     def join(self) -> None:
         """Wait for the thread's end. Where Ctrl-C breaks in, it can be waited for again."""
         if self._thread is not None:
-            self._is_over.wait()  # a thread that was joined and interrupted counts as ended in some Pythons
+            # Not `join` alone: a thread that was joined and interrupted counts as ended in some Pythons. And not
+            # without end: a Ctrl-C that the system gave to another thread is heard when this one wakes.
+            while not self._is_over.wait(0.2):
+                pass
             self._thread.join()
 
     def begin(self, cancel: Callable[[], object]) -> None:
