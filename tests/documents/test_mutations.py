@@ -163,6 +163,9 @@ def test_a_dropped_key(key: Key, host: Host) -> None:
         written = {text[offset(text, *each.value[:2]) :].partition(".")[0].split()[0] for each in others}
         if root not in written:
             assert readers(text, root) <= {each.line for each in found if each.code == "nothing-provides"}
+    elif key.name == "tool_args":
+        lacking = [each for each in found if re.fullmatch(r"\w+: argument '\w+' is missing(; .*)?", each.message)]
+        assert {each.line for each in lacking} == {key.key.line - 1}, "at the tool's name, on the line above"
     elif not key.is_free:
         assert [each for each in found if each.severity == "error" and each.code != "wrong-type"] == []
 

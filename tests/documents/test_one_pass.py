@@ -47,7 +47,7 @@ fourteen.yaml:12:5: steps.ask.temprature: unknown field; did you mean 'temperatu
 fourteen.yaml:13:9: steps.ask.id: the id 'ask' is taken on line 7; rename one
 fourteen.yaml:14:11: steps.ask.type: no step type 'lm_call'; did you mean 'llm_call' (treadle-llm-call 0.1.0)?
 fourteen.yaml:15:18: steps.ask.depends_on.0: no step 'aks'; there are choose, last, publish
-fourteen.yaml:19:21: steps.choose.conditions.0.expression: column 15: cannot be read: invalid syntax in expression 'state.topic === "x"'; write `==` for `===`, and `!=` for `!==`
+fourteen.yaml:19:35: steps.choose.conditions.0.expression: column 15: cannot be read: invalid syntax in expression 'state.topic === "x"'; write `==` for `===`, and `!=` for `!==`
 fourteen.yaml:20:17: steps.choose.conditions.0.target: no step 'publihs'; did you mean 'publish'?
 fourteen.yaml:23:16: warning: steps.publish.tool_name: no tool 'file_rite'; did you mean 'file_write' (treadle-tools 0.1.0)?
 fourteen.yaml:24:43: warning: steps.publish.tool_args.content: nothing provides 'state.text'; declare 'text' under state:, or pass -s text=...

@@ -15,7 +15,7 @@ WORKFLOW = """\
 name: unchanged
 steps:
   - {id: ask, type: llm_call, prompt: "hi", output: reply}
-  - {id: trim, type: trim, trim_policy: drop_oldest, output: kept}
+  - {id: trim, type: trim, trim_policy: lab_oldest, output: kept}
   - {id: look, type: tool, tool_name: where, output: sandbox}
 """
 
@@ -71,7 +71,7 @@ def treadle_tools():
 @hookimpl
 def treadle_trim_policies():
     return {
-        "drop_oldest": Offer(lambda: Policy("the newest"), "the usual one"),
+        "lab_oldest": Offer(lambda: Policy("the newest"), "the usual one"),
         "acme_keep_last": Offer(lambda: Policy("the last"), "another one"),
     }
 
@@ -129,7 +129,7 @@ model: our-model
 providers:
   ours: {{kind: openai, base_url: "{second.api}", api_key: env:OTHER_KEY}}
 aliases:
-  trim_policies: {{drop_oldest: acme_keep_last}}
+  trim_policies: {{lab_oldest: acme_keep_last}}
 roles: {{sandbox: cellar}}
 sandbox: {{depth: 3}}
 """,

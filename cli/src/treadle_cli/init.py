@@ -74,6 +74,9 @@ _SETTINGS = """\
 # prices:                          # US dollars for a million tokens, where a model is in no list
 #   our_model: {{input: 0.2, output: 0.8}}
 
+# journal:                         # where runs are recorded
+#   path: .treadle/journal.db
+
 # redaction:
 #   keys: [password]               # state keys whose values are in no result and no log; keys of providers never are
 
