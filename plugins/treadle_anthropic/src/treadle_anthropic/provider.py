@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from importlib import import_module
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from treadle.contracts.provider import Exchange, Features, Provider, ProviderSettings
-from treadle.errors import BadRequestError, PluginError
+from treadle.contracts.provider import Exchange, Features
+from treadle.errors import BadRequestError
 from treadle.messages import Completed, ModelRequest, StreamEvent
 from treadle_anthropic.convert import Prepared, prepare, problems
 from treadle_anthropic.errors import refuses_signature
@@ -22,13 +20,13 @@ from treadle_anthropic.replies import Asked, response_of
 from treadle_anthropic.search import WEB_SEARCH
 from treadle_anthropic.settings import ANTHROPIC_BASE_URL, AnthropicSettings
 from treadle_anthropic.stream import StreamedReply
+from treadle_http.providers import SdkProvider
 from treadle_http.reply_events import ReplyEvents
 from treadle_http.sendable import sendable_key
 from treadle_http.status_errors import request_id
 
 if TYPE_CHECKING:
     import httpx2
-    import trio
 
     from treadle_anthropic.sdk import MessagesClient
 
@@ -37,11 +35,13 @@ __all__ = ["AnthropicProvider"]
 _DROPPED = "Anthropic refused the signature of an earlier turn's reasoning; the request was repeated without it"
 
 
-class AnthropicProvider(Provider):
+class AnthropicProvider(SdkProvider["MessagesClient"]):
     """Anthropic's Messages API, or what ``base_url`` puts in its place."""
 
     settings_model = AnthropicSettings
     settings: AnthropicSettings
+    sdk_module = "treadle_anthropic.sdk"
+    sdk_vendor = "Anthropic"
     features = Features(
         streaming=True,
         tools=True,
@@ -53,30 +53,6 @@ class AnthropicProvider(Provider):
         media_by_url=frozenset({"image"}),
         hosted_tools=frozenset({WEB_SEARCH}),
     )
-
-    def __init__(self, name: str, settings: ProviderSettings) -> None:
-        super().__init__(name, settings)
-        self._opened = AsyncExitStack()
-        self._http: httpx2.AsyncClient | None = None
-        self._client: MessagesClient | None = None
-        self._building: trio.Lock
-
-    async def __aenter__(self) -> Self:
-        """Open the connection pool. It lives until the provider is left."""
-        import trio
-
-        self._building = trio.Lock()
-        http = await trio.to_thread.run_sync(import_module, "treadle_http.client")
-        timeouts = http.Timeouts(read=self.settings.timeout)
-        self._http = await self._opened.enter_async_context(http.open_client(timeouts=timeouts))
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        """Close the pool."""
-        self._client = self._http = None
-        return await self._opened.__aexit__(kind, error, trace)
 
     def supports_model(self, model: str) -> bool:
         """Anthropic's names hold ``claude``; behind another base URL, any name."""
@@ -162,39 +138,15 @@ class AnthropicProvider(Provider):
     def _base_url(self) -> str:
         return self.settings.base_url or ANTHROPIC_BASE_URL
 
-    async def _ready(self) -> MessagesClient:
-        """The SDK's client, built once. A missing key is told before the SDK is imported."""
-        client = self._client
-        if client is None:
-            key = sendable_key(self.settings.api_key)
-            http = self._require_entered()
-            async with self._building:  # another task may have built it meanwhile
-                client = self._client = self._built() or await self._build(http, key)
-        return client
+    def _credentials(self) -> str:
+        return sendable_key(self.settings.api_key)
 
-    def _built(self) -> MessagesClient | None:
-        return self._client
-
-    def _require_entered(self) -> httpx2.AsyncClient:
-        if self._http is None:
-            raise RuntimeError(f"provider '{self.name}' is used before it is entered, or after it was left")
-        return self._http
-
-    async def _build(self, http: httpx2.AsyncClient, key: str) -> MessagesClient:
-        import trio
-
-        try:
-            sdk = await trio.to_thread.run_sync(import_module, "treadle_anthropic.sdk")
-        except ImportError as error:
-            raise PluginError(
-                f"provider '{self.name}' cannot load the Anthropic SDK: {error}",
-                hint="pip install --upgrade treadle-anthropic",
-            ) from error
+    async def _connect(self, sdk: Any, http: httpx2.AsyncClient, credentials: str) -> MessagesClient:
         client: MessagesClient = sdk.MessagesClient(
             http,
             provider=self.name,
             base_url=self._base_url(),
-            key=key,
+            key=credentials,
             headers=self.settings.headers,
             betas=self.settings.betas,
         )

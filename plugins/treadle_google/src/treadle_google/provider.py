@@ -6,29 +6,26 @@ provider is entered, the SDK on the first exchange, both in a worker thread.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from importlib import import_module
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from treadle.contracts.provider import Exchange, Features, Provider, ProviderSettings
-from treadle.errors import PluginError, ProviderError, ResponseError
+from treadle.contracts.provider import Exchange, Features
+from treadle.errors import ProviderError
 from treadle.messages import Completed, EmbedRequest, EmbedResponse, ModelRequest, StreamEvent, Usage
 from treadle_google.convert import embed_body, has_signatures, problems, request_body
 from treadle_google.errors import is_bad_signature, reply_error
 from treadle_google.reply import GeminiReply, embed_response
 from treadle_google.settings import GOOGLE_BASE_URL, GoogleSettings, split_version
+from treadle_http.providers import SdkProvider
 from treadle_http.reply_events import ReplyEvents
 from treadle_http.sendable import sendable_key
 from treadle_http.status_errors import is_error_body
 
 if TYPE_CHECKING:
     import httpx2
-    import trio
 
     from treadle_google.sdk import GeminiClient
 
@@ -41,11 +38,13 @@ _MODELS = re.compile(r"(models/|tunedModels/)?(gemini-|gemma-|learnlm-|text-embe
 _UNSIGNED = "the API refused a signature of an earlier reply; it was asked again without signatures"
 
 
-class GoogleProvider(Provider):
+class GoogleProvider(SdkProvider["GeminiClient"]):
     """Gemini models, through Google's Gemini API."""
 
     settings_model = GoogleSettings
     settings: GoogleSettings
+    sdk_module = "treadle_google.sdk"
+    sdk_vendor = "Google"
     features = Features(
         streaming=True,
         tools=True,
@@ -56,30 +55,6 @@ class GoogleProvider(Provider):
         embeddings=True,
         media=frozenset({"image", "pdf", "audio"}),
     )
-
-    def __init__(self, name: str, settings: ProviderSettings) -> None:
-        super().__init__(name, settings)
-        self._opened = AsyncExitStack()
-        self._http: httpx2.AsyncClient | None = None
-        self._client: GeminiClient | None = None
-        self._building: trio.Lock
-
-    async def __aenter__(self) -> Self:
-        """Open the connection pool. It lives until the provider is left."""
-        import trio
-
-        self._building = trio.Lock()
-        http = await trio.to_thread.run_sync(import_module, "treadle_http.client")
-        timeouts = http.Timeouts(read=self.settings.timeout)
-        self._http = await self._opened.enter_async_context(http.open_client(timeouts=timeouts))
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        """Close the pool."""
-        self._client = self._http = None
-        return await self._opened.__aexit__(kind, error, trace)
 
     def supports_model(self, model: str) -> bool:
         """By the beginnings of Google's names; behind another base URL, any name."""
@@ -155,48 +130,14 @@ class GoogleProvider(Provider):
                 answer = await opened.enter_async_context(generate(body))
             yield answer
 
-    def _json(self, answer: bytes) -> Any:
-        try:
-            return json.loads(answer)
-        except (ValueError, RecursionError):
-            raise ResponseError(
-                f"provider '{self.name}' answered with something that is not JSON",
-                provider=self.name,
-                phase="body",
-                request_sent=True,
-            ) from None
-
     # --- the SDK ---
 
-    async def _ready(self) -> GeminiClient:
-        """The SDK's client, built once. A missing key is told before the SDK is imported."""
-        client = self._client
-        if client is None:
-            key = sendable_key(self.settings.api_key)
-            self._entered()
-            async with self._building:  # another task may have built it meanwhile
-                client = self._client = self._built() or await self._build(key)
-        return client
+    def _credentials(self) -> str:
+        return sendable_key(self.settings.api_key)
 
-    def _built(self) -> GeminiClient | None:
-        return self._client
-
-    def _entered(self) -> httpx2.AsyncClient:
-        if self._http is None:
-            raise RuntimeError(f"provider '{self.name}' is used before it is entered, or after it was left")
-        return self._http
-
-    async def _build(self, key: str) -> GeminiClient:
+    async def _connect(self, sdk: Any, http: httpx2.AsyncClient, credentials: str) -> GeminiClient:
         import trio
 
-        http = self._entered()
-        try:
-            sdk = await trio.to_thread.run_sync(import_module, "treadle_google.sdk")
-        except ImportError as error:
-            raise PluginError(
-                f"provider '{self.name}' cannot load the Google SDK: {error}",
-                hint="pip install --upgrade treadle-google",
-            ) from error
         base_url, version = split_version(self.settings.base_url)
         build = partial(
             sdk.GeminiClient,
@@ -204,7 +145,7 @@ class GoogleProvider(Provider):
             provider=self.name,
             base_url=base_url,
             api_version=version,
-            key=key,
+            key=credentials,
             headers=self.settings.headers,
         )
         client: GeminiClient = await trio.to_thread.run_sync(build)

@@ -10,9 +10,10 @@ from urllib.parse import urlsplit
 from treadle.errors import CredentialError
 
 if TYPE_CHECKING:
+    from treadle.contracts.provider import ProviderSettings
     from treadle.contracts.secrets import SecretRef
 
-__all__ = ["http_url", "sendable_headers", "sendable_key"]
+__all__ = ["http_url", "optional_key", "sendable_headers", "sendable_key"]
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token of RFC 9110, 5.6.2
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
@@ -52,3 +53,14 @@ def sendable_key(reference: SecretRef) -> str:
     if not all("!" <= character <= "~" for character in key):
         raise CredentialError(f"the key in {reference.reference} holds white space or characters that no key has")
     return key
+
+
+def optional_key(settings: ProviderSettings, reference: SecretRef | None) -> str | None:
+    """The key in a setting ``api_key`` that need not be set; None where nobody asked for one, as servers of one's own
+    want none.
+
+    :raises CredentialError: it was asked for and is not set, or no header can carry it.
+    """
+    if reference is None or ("api_key" not in settings.model_fields_set and not reference.is_set()):
+        return None
+    return sendable_key(reference)

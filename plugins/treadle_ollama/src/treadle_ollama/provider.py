@@ -6,29 +6,23 @@ the provider is entered, in a worker thread.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from importlib import import_module
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
-from treadle.contracts.provider import Exchange, Features, Provider, ProviderSettings
-from treadle.errors import ResponseError
+from treadle.contracts.provider import Exchange, Features, ProviderSettings
 from treadle.messages import Completed, EmbedRequest, EmbedResponse, ModelRequest, StreamEvent, Usage
 from treadle_http.history import History, encoded
 from treadle_http.limits import BodyTooLargeError
+from treadle_http.providers import HttpProvider
 from treadle_http.reply_events import ReplyEvents
-from treadle_http.sendable import sendable_key
+from treadle_http.sendable import optional_key
 from treadle_http.status_errors import is_error_body
 from treadle_ollama.convert import embed_body, embed_response, messages_of, problems, request_body
 from treadle_ollama.errors import ServerErrors
 from treadle_ollama.reply import OllamaReply
 from treadle_ollama.settings import OllamaSettings
-
-if TYPE_CHECKING:
-    import httpx2
 
 __all__ = ["OllamaProvider"]
 
@@ -38,7 +32,7 @@ _EMBED_BATCH = 512
 """Inputs of one request. The API has no limit; this keeps a request short and its silence too."""
 
 
-class OllamaProvider(Provider):
+class OllamaProvider(HttpProvider):
     """Models of an Ollama server."""
 
     settings_model = OllamaSettings
@@ -56,25 +50,7 @@ class OllamaProvider(Provider):
 
     def __init__(self, name: str, settings: ProviderSettings) -> None:
         super().__init__(name, settings)
-        self._opened = AsyncExitStack()
-        self._http: httpx2.AsyncClient | None = None
         self._history = History(partial(messages_of, provider=name))
-
-    async def __aenter__(self) -> Self:
-        """Open the connection pool. It lives until the provider is left."""
-        import trio
-
-        http = await trio.to_thread.run_sync(import_module, "treadle_http.client")
-        timeouts = http.Timeouts(read=self.settings.timeout)
-        self._http = await self._opened.enter_async_context(http.open_client(timeouts=timeouts))
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        """Close the pool."""
-        self._http = None
-        return await self._opened.__aexit__(kind, error, trace)
 
     def check(self, request: ModelRequest) -> Iterable[str]:
         """What cannot be sent."""
@@ -148,44 +124,20 @@ class OllamaProvider(Provider):
             raise errors.of_status(response.status_code, response.headers, response.content)
         return response.content, response.headers
 
-    def _json(self, answer: bytes) -> Any:
-        try:
-            return json.loads(answer)
-        except (ValueError, RecursionError):
-            raise ResponseError(
-                f"provider '{self.name}' answered with something that is not JSON",
-                provider=self.name,
-                phase="body",
-                request_sent=True,
-            ) from None
-
     def _url(self, path: str) -> str:
         return f"{self.settings.base_url}{path}"
 
     def _headers(self) -> Mapping[str, str]:
-        key = self._key()
+        key = optional_key(self.settings, self.settings.api_key)
         return {
             "Content-Type": "application/json",
             **({"Authorization": f"Bearer {key}"} if key else {}),
             **self.settings.headers,
         }
 
-    def _key(self) -> str | None:
-        reference = self.settings.api_key
-        if reference is None:
-            return None
-        if "api_key" not in self.settings.model_fields_set and not reference.is_set():
-            return None  # nobody asked for a key: a server of one's own wants none
-        return sendable_key(reference)
-
     def _errors(self, model: str, headers: Mapping[str, str]) -> ServerErrors:
         secrets = {value.removeprefix("Bearer ") for name, value in headers.items() if name != "Content-Type"}
         return ServerErrors(provider=self.name, model=model, base_url=self.settings.base_url, secrets=secrets)
-
-    def _entered(self) -> httpx2.AsyncClient:
-        if self._http is None:
-            raise RuntimeError(f"provider '{self.name}' is used before it is entered, or after it was left")
-        return self._http
 
 
 @contextmanager

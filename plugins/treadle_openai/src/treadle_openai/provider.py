@@ -10,15 +10,14 @@ import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from importlib import import_module
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from treadle.contracts.provider import Exchange, Features, Provider, ProviderSettings
-from treadle.errors import BadRequestError, ConfigurationError, PluginError
+from treadle.contracts.provider import Exchange, Features, ProviderSettings
+from treadle.errors import BadRequestError, ConfigurationError
 from treadle.messages import Completed, EmbedRequest, EmbedResponse, ModelRequest, StreamEvent, Usage
+from treadle_http.providers import SdkProvider
 from treadle_http.reply_events import ReplyEvents
-from treadle_http.sendable import sendable_key
+from treadle_http.sendable import optional_key, sendable_key
 from treadle_http.status_errors import request_id
 from treadle_openai.convert import embed_body, embed_response
 from treadle_openai.dialects import COMPLETIONS, RESPONSES, Dialect
@@ -26,7 +25,6 @@ from treadle_openai.settings import OPENAI_BASE_URL, GenericOpenAISettings, Open
 
 if TYPE_CHECKING:
     import httpx2
-    import trio
 
     from treadle_openai.sdk import Client
 
@@ -44,39 +42,19 @@ _REASONING_LEFT_OUT = (
 )
 
 
-class _OpenAICompatible(Provider):
+class _OpenAICompatible(SdkProvider["Client"]):
     """What both have in common: everything but where the server is and what it is told of us."""
 
+    sdk_module = "treadle_openai.sdk"
+    sdk_vendor = "OpenAI"
+    unsent_headers = ("x-stainless-",)
     features: Features = COMPLETIONS.features
     is_openai: ClassVar[bool]
     dialect: Dialect = COMPLETIONS
 
     def __init__(self, name: str, settings: ProviderSettings) -> None:
         super().__init__(name, settings)
-        self._opened = AsyncExitStack()
-        self._http: httpx2.AsyncClient | None = None
-        self._client: Client | None = None
         self._history = self.dialect.history(name)
-        self._building: trio.Lock
-
-    async def __aenter__(self) -> Self:
-        """Open the connection pool. It lives until the provider is left."""
-        import trio
-
-        self._building = trio.Lock()
-        http = await trio.to_thread.run_sync(import_module, "treadle_http.client")
-        timeouts = http.Timeouts(read=self._silence())
-        self._http = await self._opened.enter_async_context(
-            http.open_client(timeouts=timeouts, unsent_headers=("x-stainless-",))
-        )
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        """Close the pool."""
-        self._client = self._http = None
-        return await self._opened.__aexit__(kind, error, trace)
 
     def check(self, request: ModelRequest) -> Iterable[str]:
         """What cannot be sent."""
@@ -105,9 +83,6 @@ class _OpenAICompatible(Provider):
         raise NotImplementedError
 
     def _key(self) -> str | None:
-        raise NotImplementedError
-
-    def _silence(self) -> float:
         raise NotImplementedError
 
     def _details(self) -> dict[str, Any]:
@@ -168,35 +143,11 @@ class _OpenAICompatible(Provider):
         async with pumped(source) as pieces:
             yield ReplyEvents(pieces=pieces, reply=reply)
 
-    async def _ready(self) -> Client:
-        """The SDK's client, built once. A missing key is told before the SDK is imported."""
-        client = self._client
-        if client is None:
-            key, base_url = self._key(), self._base_url()
-            self._require_entered()
-            async with self._building:  # another task may have built it meanwhile
-                client = self._client = self._built() or await self._build(key, base_url)
-        return client
+    def _credentials(self) -> tuple[str | None, str]:
+        return self._key(), self._base_url()
 
-    def _built(self) -> Client | None:
-        return self._client
-
-    def _require_entered(self) -> httpx2.AsyncClient:
-        if self._http is None:
-            raise RuntimeError(f"provider '{self.name}' is used before it is entered, or after it was left")
-        return self._http
-
-    async def _build(self, key: str | None, base_url: str) -> Client:
-        import trio
-
-        http = self._require_entered()
-        try:
-            sdk = await trio.to_thread.run_sync(import_module, "treadle_openai.sdk")
-        except ImportError as error:
-            raise PluginError(
-                f"provider '{self.name}' cannot load the OpenAI SDK: {error}",
-                hint="pip install --upgrade treadle-openai",
-            ) from error
+    async def _connect(self, sdk: Any, http: httpx2.AsyncClient, credentials: tuple[str | None, str]) -> Client:
+        key, base_url = credentials
         client: Client = sdk.Client(
             http,
             provider=self.name,
@@ -231,9 +182,6 @@ class OpenAIProvider(_OpenAICompatible):
     def _key(self) -> str:
         return sendable_key(self.settings.api_key)
 
-    def _silence(self) -> float:
-        return self.settings.timeout
-
     def _details(self) -> dict[str, Any]:
         return {
             "headers": self.settings.headers,
@@ -258,15 +206,7 @@ class GenericOpenAIProvider(_OpenAICompatible):
         return self.settings.base_url
 
     def _key(self) -> str | None:
-        reference = self.settings.api_key
-        if reference is None:
-            return None
-        if "api_key" not in self.settings.model_fields_set and not reference.is_set():
-            return None  # nobody asked for a key: local servers want none
-        return sendable_key(reference)
-
-    def _silence(self) -> float:
-        return self.settings.timeout
+        return optional_key(self.settings, self.settings.api_key)
 
     def _details(self) -> dict[str, Any]:
         return {"headers": self.settings.headers}
