@@ -64,6 +64,12 @@ async def test_inspect_in_json_has_parameters_prices_and_the_resolved_schema(fol
     assert refunds["output_schema"]["properties"] == {"eligible": {"type": "boolean"}}
 
 
+async def test_a_plugin_left_out_before_the_commands_name_is_left_out(folder: Path) -> None:
+    done = await treadle("--without", "tools", "agent", "inspect", "desk.yaml", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "  tool file_read: not registered; tool 'file_read' is not available: plugin 'tools'" in done.stdout
+
+
 async def test_mistakes_are_told_where_they_stand_in_whichever_file(folder: Path) -> None:
     (folder / "refunds.yaml").write_text("name: refunds\nmodle: x\n", encoding="utf-8")
     done = await treadle("agent", "inspect", "desk.yaml", cwd=folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -185,10 +185,10 @@ def _ask(tool: str, arguments: Mapping[str, Any]) -> bool:
 
 
 def _host(without: Sequence[str], tools: Sequence[str]) -> Host:
-    """Everything installed, as the settings file says that the main program was told of, or else the nearest."""
-    named: str | None = click.get_current_context().meta.get("treadle.config")
-    host = treadle.Host.discover(without=without) if named == "" else treadle.deployed_host(named, without=without)
-    return host.with_tools(tools) if tools else host
+    """What the main program says; on its own, everything installed as the nearest settings file says."""
+    make: Callable[[Sequence[str]], Host] | None = click.get_current_context().meta.get("treadle.host")
+    host = treadle.deployed_host(without=without) if make is None else make(without)
+    return host.with_tools(tools, origin="--tools") if tools else host
 
 
 def _checked(file: str, host: Host) -> Workflow:
