@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -40,6 +41,29 @@ class Display:
     live: bool
     shows_text: bool
     debugging: bool = False
+
+    @classmethod
+    def of(
+        cls, workflow: Workflow, *, stdout: Channel, stderr: Channel, as_json: bool, quiet: bool, debugging: bool
+    ) -> Display:
+        """What is shown of a run of that workflow, as its config and the terminal have it."""
+        shows_text = workflow.config.stream and not as_json
+        live = not quiet and not shows_text and _can_show_live(stderr)
+        return cls(
+            stdout=stdout,
+            stderr=stderr,
+            as_json=as_json,
+            quiet=quiet,
+            live=live,
+            shows_text=shows_text,
+            debugging=debugging,
+        )
+
+
+def _can_show_live(stderr: Channel) -> bool:
+    """Whether stderr is a terminal on which lines can be drawn anew, and nobody asked for plain text."""
+    terminal = os.environ.get("TERM", "" if os.name != "nt" else "windows")
+    return stderr.is_terminal and not os.environ.get("NO_COLOR") and terminal not in ("", "dumb", "unknown")
 
 
 @dataclass(slots=True)

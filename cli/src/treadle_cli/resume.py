@@ -108,17 +108,9 @@ def resume(
 
     # Imported only now: a mistake is reported without waiting for the engine.
     from treadle_cli.execution import Display, execute_and_print
-    from treadle_cli.run import can_show_live
 
-    shows_text = workflow.config.stream and not as_json
-    display = Display(
-        stdout=out(),
-        stderr=stderr,
-        as_json=as_json,
-        quiet=quiet,
-        live=not quiet and not shows_text and can_show_live(stderr),
-        shows_text=shows_text,
-        debugging=is_debugging(ctx),
+    display = Display.of(
+        workflow, stdout=out(), stderr=stderr, as_json=as_json, quiet=quiet, debugging=is_debugging(ctx)
     )
     ctx.exit(execute_and_print(workflow, state, display, journal, record))
 

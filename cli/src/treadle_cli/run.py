@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -123,16 +122,8 @@ def run(
     # Imported only now: a mistake is reported without waiting for the engine.
     from treadle_cli.execution import Display, execute_and_print
 
-    shows_text = workflow.config.stream and not as_json
-    live = not quiet and not shows_text and can_show_live(stderr)
-    display = Display(
-        stdout=out(),
-        stderr=stderr,
-        as_json=as_json,
-        quiet=quiet,
-        live=live,
-        shows_text=shows_text,
-        debugging=is_debugging(ctx),
+    display = Display.of(
+        workflow, stdout=out(), stderr=stderr, as_json=as_json, quiet=quiet, debugging=is_debugging(ctx)
     )
     if no_journal:
         journal: Journal | None = treadle.MemoryJournal()
@@ -154,9 +145,3 @@ def open_journal(host: Host, stderr: Channel, folder: str | None, *, must: bool)
             raise
         stderr.line(f"warning: the run is not recorded: {error.message}")
         return None
-
-
-def can_show_live(stderr: Channel) -> bool:
-    """Whether stderr is a terminal on which lines can be drawn anew, and nobody asked for plain text."""
-    terminal = os.environ.get("TERM", "" if os.name != "nt" else "windows")
-    return stderr.is_terminal and not os.environ.get("NO_COLOR") and terminal not in ("", "dumb", "unknown")
