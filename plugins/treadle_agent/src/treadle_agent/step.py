@@ -92,7 +92,8 @@ class AgentStep(Step):
         """
         from treadle_agent.turn import AgentTurn  # which brings trio: checking a document needs none
 
-        definition = self._definition(ctx, self.agent)
+        agent = self.agent
+        definition = agent if isinstance(agent, AgentDefinition) else ctx.document(agent, AgentDefinition)
         turn = AgentTurn(
             ctx=ctx,
             definition=definition,
@@ -125,9 +126,6 @@ class AgentStep(Step):
         )
         writes = opening.writes(ctx, reply.text, speaker=definition.name)
         return reply, StepOutcome(value=reply.value, raw=reply.text, writes=writes, details=details)
-
-    def _definition(self, ctx: StepContext, named: str | AgentDefinition) -> AgentDefinition:
-        return named if isinstance(named, AgentDefinition) else ctx.document(named, AgentDefinition)
 
     def check_document(self, check: DocumentCheck) -> None:
         """Check the agent's file and those of the agents below it, and tell what its attachments ask for."""

@@ -18,13 +18,11 @@ from treadle import (
     OutputError,
     StepContext,
     StepError,
-    SystemMessage,
     Template,
     ToolCallPart,
     ToolResultPart,
     ToolSpec,
     TreadleError,
-    UserMessage,
 )
 from treadle.contracts.results import json_value
 from treadle.nurseries import open_nursery
@@ -33,7 +31,7 @@ from treadle_agent.spending import Spending
 from treadle_loop.arguments import ArgumentCheck
 from treadle_loop.drivers import drive
 from treadle_loop.loop import LoopSettings, Outcome, converse
-from treadle_loop.opening import Opening
+from treadle_loop.opening import Opening, open_turn
 from treadle_loop.shapes import Shape
 from treadle_loop.tools import FinalTool, LoopTool, failure, result_of
 from treadle_loop.turn import StepTools, loop_tool
@@ -234,20 +232,11 @@ class AgentTurn:
 
     def _run_tool(self, call: ToolCallPart) -> Awaitable[ToolResultPart]:
         """Begin a call; its number is taken now, in the order of the reply."""
-        running: Callable[[], Awaitable[ToolResultPart]]
         other = next((each for _, each in self.definition.agent_tools if each.name == call.tool_name), None)
+        running: Callable[[], Awaitable[ToolResultPart]] = partial(self._registered.run, call)
         if other is not None:
             running = partial(self._ask, other, call, next(self._numbers[other.name]))
-        elif call.tool_name in self.definition.approve:
-            running = partial(self._run_registered, call)
-        else:
-            return self._registered.run(call)
-        if call.tool_name in self.definition.approve:
-            return self._approved(call, running)
-        return running()
-
-    async def _run_registered(self, call: ToolCallPart) -> ToolResultPart:
-        return await self._registered.run(call)
+        return self._approved(call, running) if call.tool_name in self.definition.approve else running()
 
     async def _approved(self, call: ToolCallPart, running: Callable[[], Awaitable[ToolResultPart]]) -> ToolResultPart:
         if self.approve is None:
@@ -281,7 +270,8 @@ class AgentTurn:
         )
         system_prompt = turn.prepare()
         try:
-            reply = await turn.take(turn.fresh(message, system_prompt))
+            opening = await open_turn(self.ctx, prompt=message, system_prompt=system_prompt, model=turn.model)
+            reply = await turn.take(opening)
         except TreadleError as error:
             # What stops the whole step, whoever asked: it may do better when it is tried again, or cannot begin at all.
             if error.transient or isinstance(error, CannotStartError):
@@ -289,12 +279,6 @@ class AgentTurn:
             self._spending.check()
             return failure(call, f"{error.message}; {error.hint}" if error.hint else error.message)
         return result_of(call, reply.text)
-
-    def fresh(self, message: str, system_prompt: str | None) -> Opening:
-        """The beginning of a conversation of this turn alone."""
-
-        system = () if system_prompt is None else (SystemMessage(text=system_prompt),)
-        return Opening(messages=(*system, UserMessage.of(message)))
 
     # --- the reply ---
 

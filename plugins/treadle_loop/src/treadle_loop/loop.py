@@ -212,18 +212,12 @@ class _Loop:
 
     def declared(self) -> tuple[Any, ...]:
         """What the model sees: a tool that is used up is not there any more."""
-        if not any(tool.max_calls is not None for tool in self.settings.tools.values()):
-            return self._all_declared()
         left = tuple(
             tool.spec
             for name, tool in self.settings.tools.items()
             if tool.max_calls is None or self.uses[name] < tool.max_calls
         )
         return left if self.settings.final is None else (*left, self.settings.final.spec)
-
-    def _all_declared(self) -> tuple[Any, ...]:
-        specs = tuple(tool.spec for tool in self.settings.tools.values())
-        return specs if self.settings.final is None else (*specs, self.settings.final.spec)
 
     # --- replies ---
 
