@@ -49,7 +49,8 @@ def test_plugins_works_whatever_is_broken(program: Any, strangers: Callable[...,
     assert ["broken", "broken-one", "0.9", "broken"] in [line.split() for line in ended.out.splitlines()]
     cause = (
         "plugin 'broken' (broken-one 0.9) could not be loaded from broken_one: "
-        "ModuleNotFoundError: No module named 'nothing_here'; disable it with --without broken, or upgrade it"
+        "ModuleNotFoundError: No module named 'nothing_here' (broken_one.py:1); "
+        "disable it with --without broken, or upgrade it"
     )
     assert cause in ended.out.splitlines()
     assert by_name["broken"]["error"] == cause
