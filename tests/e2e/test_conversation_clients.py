@@ -248,8 +248,10 @@ def test_a_cancelled_conversation_ends_its_request_and_leaves_the_client_usable(
     client = build_client(Settings.from_env(environment(openai)))
 
     async def run() -> str:
-        with trio.move_on_after(0.2):
-            await run_conversation_result_async(asked(), client, Registry([]), Deps())
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run_conversation_result_async, asked(), client, Registry([]), Deps())
+            await trio.to_thread.run_sync(until, lambda: len(openai.requests) == 1)
+            nursery.cancel_scope.cancel()
         text: str = (await run_conversation_result_async(asked(), client, Registry([]), Deps())).text
         return text
 

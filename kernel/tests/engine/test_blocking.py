@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -62,7 +63,7 @@ async def test_its_error_is_the_steps():
 
 async def test_an_attempt_that_times_out_ends_and_its_thread_is_named():
     with stuck() as block:
-        result = await run(flow(host_of({"a": blocking(block, name="loader")}), act("a", timeout=0.05), act("b", "a")))
+        result = await run(flow(host_of({"a": blocking(block, name="loader")}), act("a", timeout=1), act("b", "a")))
         assert statuses(result) == {"a": "timeout", "b": "skipped"}
         assert result.warnings == (
             RunWarning(
@@ -75,7 +76,7 @@ async def test_an_attempt_that_times_out_ends_and_its_thread_is_named():
 
 async def test_without_a_name_the_thread_has_the_functions():
     with stuck() as block:
-        result = await run(flow(host_of({"a": blocking(block)}), act("a", timeout=0.05)))
+        result = await run(flow(host_of({"a": blocking(block)}), act("a", timeout=1)))
         assert [each.message.split(" of ")[0] for each in result.warnings] == ["thread 'block'"]
 
 
@@ -151,11 +152,22 @@ async def test_threads_left_behind_do_not_hinder_others():
     """64 calls at once, all stuck and left; as many more find room."""
     with stuck() as block:
 
+        started = threading.Semaphore(0)
+
+        def begin() -> str:
+            started.release()
+            return block()
+
+        def all_started() -> None:
+            for _ in range(64):
+                assert started.acquire(timeout=60)
+
         async def many(ctx):
-            with trio.move_on_after(0.2):
-                async with trio.open_nursery() as nursery:
-                    for _ in range(64):
-                        nursery.start_soon(ctx.run_blocking, block)
+            async with trio.open_nursery() as nursery:
+                for _ in range(64):
+                    nursery.start_soon(partial(ctx.run_blocking, begin, name="block"))
+                await trio.to_thread.run_sync(all_started)
+                nursery.cancel_scope.cancel()
             return await ctx.run_blocking(lambda: "room")
 
         result = await run(flow(host_of({"a": many}), act("a", output="x")))
@@ -197,5 +209,5 @@ async def test_in_a_child_the_thread_is_named_under_the_dotted_id():
         async def sub(ctx):
             await ctx.run_child({"name": "inner", "steps": [act("load")]})
 
-        result = await run(flow(host_of({"sub": sub, "load": blocking(block)}), act("sub", timeout=0.05)))
+        result = await run(flow(host_of({"sub": sub, "load": blocking(block)}), act("sub", timeout=1)))
         assert [each.step_id for each in result.warnings] == ["sub.load"]
