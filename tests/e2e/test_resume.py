@@ -129,3 +129,37 @@ async def test_what_cannot_be_resumed_is_refused(tmp_path):
     ]:
         refused = await treadle("resume", *arguments, cwd=tmp_path)
         assert (refused.returncode, refused.stderr) == (2, error)
+
+
+async def test_a_fork_runs_from_one_step_on_and_pays_for_that_only(tmp_path, server):
+    text = """\
+name: two
+config: {provider: openai, model: gpt-4o-mini, max_retries: 0}
+state: {tone: {kind: dry}}
+steps:
+  - {id: notes, type: llm_call, prompt: Begin, output: notes}
+  - {id: draft, type: llm_call, depends_on: [notes], prompt: "{state.tone.kind}: {state.notes}", output: draft}
+"""
+    (tmp_path / "flow.yaml").write_text(text, encoding="utf-8")
+    server.reply(Json(completion("water")), Json(completion("dry water")))
+    run = json.loads((await treadle("run", "flow.yaml", "--json", cwd=tmp_path, **env(server))).stdout)
+    server.reply(Json(completion("warm water")))
+    how = ("fork", run["run_id"], "--at", "draft", "-s", "tone.kind=warm", "--json")
+    forked = json.loads((await treadle(*how, cwd=tmp_path, **env(server))).stdout)
+    assert forked["final_state"] == {"tone": {"kind": "warm"}, "notes": "water", "draft": "warm water"}
+    assert forked["run_id"] != run["run_id"]
+    assert [each["messages"][-1]["content"] for each in server.bodies()] == ["Begin", "dry: water", "warm: water"]
+    shown = await treadle("show", forked["run_id"], cwd=tmp_path)
+    assert f"forked from {run['run_id']} at step 'draft'" in shown.stdout
+    wrong = await treadle("fork", run["run_id"], "--at", "drat", cwd=tmp_path, **env(server))
+    assert (wrong.returncode, wrong.stderr) == (
+        2,
+        f"error: run {run['run_id']} has no step 'drat'; did you mean 'draft'?\n",
+    )
+    (tmp_path / "flow.yaml").write_text(text.replace("{state.notes}", "{state.notes}!"), encoding="utf-8")
+    refused = await treadle("fork", run["run_id"], "--at", "draft", cwd=tmp_path, **env(server))
+    assert f"flow.yaml has changed since run {run['run_id']} began:" in refused.stderr
+    server.reply(Json(completion("new")))
+    how = ("fork", run["run_id"], "--at", "draft", "--accept-changes", "--json")
+    assert json.loads((await treadle(*how, cwd=tmp_path, **env(server))).stdout)["final_state"]["draft"] == "new"
+    assert server.bodies()[-1]["messages"][-1]["content"] == "dry: water!"

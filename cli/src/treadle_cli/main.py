@@ -12,6 +12,7 @@ import click
 from treadle import DocumentError, TreadleError
 from treadle_cli.config import config
 from treadle_cli.first_party import first_party
+from treadle_cli.fork import fork
 from treadle_cli.info import info
 from treadle_cli.init import init
 from treadle_cli.lazy_group import LazyGroup
@@ -134,7 +135,7 @@ def treadle_command() -> None:
     """
 
 
-for _command in (init, run, resume, validate, schema, plugins, config, info):
+for _command in (init, run, resume, fork, validate, schema, plugins, config, info):
     treadle_command.add_command(_command)
 
 

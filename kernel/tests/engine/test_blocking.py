@@ -151,7 +151,6 @@ async def test_no_thread_is_started_for_an_attempt_that_is_already_over():
 async def test_threads_left_behind_do_not_hinder_others():
     """64 calls at once, all stuck and left; as many more find room."""
     with stuck() as block:
-
         started = threading.Semaphore(0)
 
         def begin() -> str:

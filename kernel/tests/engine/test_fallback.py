@@ -618,7 +618,7 @@ async def test_a_time_limit_of_a_layer_that_swallows_the_call_goes_to_the_next(a
     assert (result.step_results["a"].output, providers["a"].open_exchanges) == ("b", 0)
     assert result.total_cost_usd is None, "the first one may have cost something"
     finished = [each for each in journal.kept if each.kind == "model_call_finished"]
-    assert [list(each.data) for each in finished] == [["error"], ["response"]]
+    assert [list(each.data) for each in finished] == [["error", "may_have_cost"], ["response"]]
     assert "the reply of provider 'a' ended before it was complete" in heard(recorder, RunWarning)[0].message
 
 

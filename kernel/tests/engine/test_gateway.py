@@ -367,7 +367,7 @@ async def test_failed_embeddings_are_journalled_and_their_cost_is_unknown():
     result, _, journal = await ask_once(provider, embed)
     assert result.step_results["a"].cost_usd is None
     finished = [entry.data for entry in journal.kept if entry.kind == "model_call_finished"]
-    assert finished == [{"error": "UnavailableError: down"}]
+    assert finished == [{"error": "UnavailableError: down", "may_have_cost": True}]
 
 
 async def test_a_provider_without_embeddings_refuses_them():

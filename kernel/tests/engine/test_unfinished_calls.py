@@ -97,7 +97,7 @@ async def test_a_failed_call_is_recorded_and_cost_something_unless_the_server_re
     failed = heard(recorder, ModelCallFailed)
     assert [(each.provider, each.error) for each in failed] == [("double", f"{type(error).__name__}: {error}")]
     finished = [entry.data for entry in journal.kept if entry.kind == "model_call_finished"]
-    assert finished == [{"error": f"{type(error).__name__}: {error}"}]
+    assert finished == [{"error": f"{type(error).__name__}: {error}", "may_have_cost": cost is None}]
 
 
 async def test_a_call_that_fails_after_the_reply_has_begun_cost_something_whatever_the_error():

@@ -6,7 +6,7 @@ import contextlib
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,15 @@ def finished_calls(entries: list[JournalEntry]) -> Counter[str]:
     return found
 
 
+def cut_off(entries: Iterable[JournalEntry]) -> bool:
+    """Whether a model was asked whose answer is not recorded."""
+    calls = {"model_call_started": set[Any](), "model_call_finished": set[Any]()}
+    for entry in entries:
+        if entry.kind in calls:
+            calls[entry.kind].add((entry.step, entry.attempt, entry.ordinal))
+    return calls["model_call_started"] != calls["model_call_finished"]
+
+
 def go_on(folder: Path, log: Log) -> RunResult:
     """Resume, and say of every call that is asked about what the log says of it."""
     done_before = log.counts()
@@ -78,8 +87,9 @@ def check(folder: Path, log: Log, document: Mapping[str, Any] = crash_world.DOCU
         assert done[call] == begun[call], f"{call} was finished, and was made again"
     assert all(done[call] == 1 for call in done if call.startswith("tool send")), "a once call was made twice"
     assert all(times - begun[call] <= 1 for call, times in done.items())
-    assert result.total_tokens == expected.total_tokens
-    assert result.total_cost_usd == expected.total_cost_usd
+    # What a call has cost that was cut off, nobody knows.
+    totals = (None, None) if cut_off(entries) else (expected.total_tokens, expected.total_cost_usd)
+    assert (result.total_tokens, result.total_cost_usd) == totals
 
 
 def test_the_run_has_so_many_writes(tmp_path):

@@ -177,12 +177,14 @@ class Gateway:
 
     def _failed(self, error: BaseException, events: _Metered) -> None:
         site, run = events.site, events.site.run
-        if events.begun or _may_have_cost(error):
+        may_have_cost = events.begun or _may_have_cost(error)
+        if may_have_cost:
             site.meter.add_unknown()
         if not isinstance(error, Exception):
             return  # cancelled: in the journal, a call without an end is one whose outcome is unknown
         text = _error_text(error)
-        run.record("model_call_finished", site.step_id, site.attempt, events.ordinal, {"error": text})
+        data = {"error": text, "may_have_cost": may_have_cost}
+        run.record("model_call_finished", site.step_id, site.attempt, events.ordinal, data)
         if run.hub.active:
             seconds = trio.current_time() - events.started
             run.hub.send(
@@ -203,10 +205,10 @@ class Gateway:
         try:
             response = await provider.embed(request)
         except BaseException as error:
-            if _may_have_cost(error):
+            if may_have_cost := _may_have_cost(error):
                 meter.add_unknown()
             if isinstance(error, Exception):
-                data = {"error": _error_text(error)}
+                data = {"error": _error_text(error), "may_have_cost": may_have_cost}
                 run.record("model_call_finished", site.step_id, site.attempt, ordinal, data)
             raise
         if response.cost_usd is None:

@@ -28,8 +28,11 @@ def restore(run: Run, index: int, step: Step, sees: int, kept: StepRecord) -> No
     assert kept.result is not None
     outcome = kept.outcome
     writes = {} if step.output is None else {str(step.output): outcome.value}
+    fixed = run._earlier.fixed if run._earlier and not run._parent else ()
     for path, value in (writes | dict(outcome.writes)).items():
         parsed = StatePath.parse_state(path)
+        if parsed.root in fixed:
+            continue
         given = has_placeholder(value) and len(parsed.parts) == 1 and parsed.root in run._given
         run._state.prepare(run._graph.rank[index], sees, [(parsed, run._given[parsed.root] if given else value)])()
     if run._parent:
@@ -47,6 +50,8 @@ def go_on(run: Run, step: Step, progress: _Progress, kept: StepRecord) -> bool:
         progress.before = kept.attempt
     progress.attempt, progress.done = kept.attempt, kept.done_calls(run.tool)
     progress.meter.add(kept.spent.usage, kept.spent.cost_usd)
+    for _ in range(kept.unknown_costs()):
+        progress.meter.add_unknown()
     if not kept.is_under_way:
         run._begin_attempt(step, progress)
         return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,11 @@ class RecordedCall:
             return False
         return bool(self.asked == asked) or _text(self.asked) == _text(asked)
 
+    @property
+    def may_have_cost(self) -> bool:
+        """Whether a model was asked, and not heard to the end."""
+        return self.answer is None or self.answer.get("may_have_cost", False)
+
     def result(self) -> Any:
         """What the tool gave, or raise what it raised."""
         answer = self.answer or {}
@@ -94,7 +99,9 @@ class StepRecord:
             if each is not self:
                 self.spent.add(each.spent.usage, each.spent.cost_usd)
             for call in each.model_calls:
-                if "response" in (call.answer or {}):
+                if call.may_have_cost:
+                    self.spent.add_unknown()
+                elif "response" in (call.answer or {}):
                     self.spent.add(call.answer["response"].usage, call.answer["response"].cost_usd)  # type: ignore[index]
         self.once += [call for call in self.tool_calls if call.answer is not None and "error" not in call.answer]
         self.model_calls, self.tool_calls = [], []
@@ -108,6 +115,10 @@ class StepRecord:
                 done.add(name, arguments, call.result())
         done.begin_attempt()
         return done
+
+    def unknown_costs(self) -> int:
+        """Calls of a model in this attempt of which nobody knows what they have cost."""
+        return sum(call.may_have_cost for call in self.model_calls)
 
     def next_ordinal(self, calls: Iterable[RecordedCall]) -> int:
         """The first number that is free."""
@@ -172,6 +183,12 @@ class Record:
             raise ConfigurationError(f"there is no record of a run '{run_id}'")
 
     @property
+    def fixed(self) -> Collection[str]:
+        """Keys of the state that a fork has set, over what the steps that it kept had written."""
+        keys: Collection[str] = self.facts.get("forked", {}).get("set", ())
+        return keys
+
+    @property
     def is_timed_out(self) -> bool:
         """Whether the run ended because its time was over."""
         return self.result is not None and self.result.status is RunStatus.TIMEOUT
@@ -205,6 +222,26 @@ class Record:
         if isinstance(self.workflow, Workflow):
             return self.workflow
         return build_workflow(self.workflow["document"], host=host, config=self.workflow["overrides"])
+
+    def state_before(self, workflow: Workflow, step: str) -> dict[str, Any]:
+        """The state as the step saw it: the run's own, and what the steps before it wrote.
+
+        :raises ConfigurationError: the workflow has no such step.
+        """
+        from treadle._engine.forking import state_before
+
+        return state_before(self, workflow, step)
+
+    def fork(self, journal: Journal, workflow: Workflow, step: str, state: Mapping[str, Any] | None = None) -> Record:
+        """The record of a new run, which begins at the step and keeps what does not come after it.
+
+        :param workflow: the workflow to go on with; steps are known by their ids.
+        :param state: whole values by key, which win over what the run had and what the kept steps wrote.
+        :raises ConfigurationError: there is no such step, or a value that was redacted in the record is not given.
+        """
+        from treadle._engine.forking import fork
+
+        return fork(journal, self, workflow, step, state or {})
 
     def redacted_keys(self, given: Iterable[str] = ()) -> list[str]:
         """The keys of the state whose values were not recorded and are not given."""

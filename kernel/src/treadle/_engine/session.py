@@ -152,6 +152,34 @@ class Session:
         how: dict[str, Any] = {"state": state, "on_event": on_event, "observers": observers, "tools": tools}
         return await self.start(known, **how, earlier=record).execute()
 
+    async def fork(
+        self,
+        run_id: str,
+        *,
+        at: str,
+        workflow: Workflow | str | os.PathLike[str] | None = None,
+        state: Mapping[str, Any] | None = None,
+        on_event: Callable[[RunEvent], object] | None = None,
+        observers: Sequence[Observer] = (),
+        tools: Iterable[Tool] = (),
+    ) -> RunResult:
+        """Begin a new run in the middle of another one, as this session's journal tells it.
+
+        Finished steps are kept with their results, but for the step ``at`` and all that comes after it: these run
+        anew. The other run is not changed, and may be one that has succeeded.
+
+        :param workflow: another form of it to go on with; the one that was run without it.
+        :param state: whole values by key, which win over what the run had and what the kept steps wrote.
+        :raises ConfigurationError: there is no such run or step, or a value that was redacted is not given.
+        """
+        earlier = Record(run_id, self.journal.entries(run_id))
+        if workflow is not None and not isinstance(workflow, Workflow):
+            workflow = load_workflow(workflow, host=self.host, state_keys=(*earlier.state, *(state or ())))
+        known = earlier.checked_workflow(self.host) if workflow is None else workflow
+        record = earlier.fork(self.journal, known, at, state)
+        how: dict[str, Any] = {"on_event": on_event, "observers": observers, "tools": tools}
+        return await self.start(known, **how, earlier=record).execute()
+
     # --- for runs -------------------------------------------------------------------------------------
 
     async def provider(self, name: str, overrides: Mapping[str, Mapping[str, Any]]) -> Provider:

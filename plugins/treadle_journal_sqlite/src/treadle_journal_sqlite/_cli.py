@@ -140,6 +140,8 @@ def show(ctx: click.Context, run_id: str, as_json: bool, folder: str | None) -> 
         click.echo(json.dumps(json_value(result), indent=2))
         return
     click.echo(f"{_safe(run['workflow_name'])}: {run['status']}, begun {run['started_at']}, {_cost(result)}")
+    if forked := record.facts.get("forked"):
+        click.echo(f"forked from {forked['run_id']} at step '{forked['at']}'")
     if result["error"]:
         click.echo(f"error: {_safe(result['error'])}")
     notes = step_notes(entries)

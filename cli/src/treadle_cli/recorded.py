@@ -1,0 +1,176 @@
+"""What ``treadle resume`` and ``treadle fork`` take from a record: the run's folder, its workflow, its versions."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+import treadle
+from treadle import ConfigurationError
+from treadle_cli.options import (
+    checkpoint_dir_option,
+    debug_option,
+    host_options,
+    host_without,
+    is_debugging,
+    journal_place,
+    tools_option,
+)
+from treadle_cli.output import err, out
+
+if TYPE_CHECKING:
+    from treadle import Host, Journal, Record, Workflow
+    from treadle_cli.output import Channel
+
+__all__ = ["go_on", "going_on_options"]
+
+
+_Function = Callable[..., Any]
+_OPTIONS: tuple[Callable[[_Function], _Function], ...] = (
+    click.option(
+        "--accept-changes", is_flag=True, help="Go on with the workflow file as it is now, though it has changed."
+    ),
+    click.option("-p", "--provider", metavar="NAME", help="Override config.provider from here on."),
+    click.option("-m", "--model", metavar="NAME", help="Override config.model from here on."),
+    click.option("--stream/--no-stream", default=None, help="Override config.stream from here on."),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else there."),
+    click.option("-q", "--quiet", is_flag=True, help="Print no progress, warnings or totals on stderr."),
+    checkpoint_dir_option,
+    tools_option,
+    host_options,
+    debug_option,
+)
+
+
+def going_on_options(command: _Function) -> _Function:
+    """The options of every command that goes on with a record; :func:`go_on` takes what they give."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def go_on(
+    ctx: click.Context,
+    read: Callable[[Journal], Record],
+    begin: Callable[[Journal, Record, Workflow], tuple[Record, dict[str, Any]]],
+    *,
+    given: Iterable[str],
+    accept_changes: bool,
+    provider: str | None,
+    model: str | None,
+    stream: bool | None,
+    as_json: bool,
+    quiet: bool,
+    checkpoint_dir: str | None,
+    tools: Sequence[str],
+    without: Sequence[str],
+) -> NoReturn:
+    """Run what a record leaves to be run, print what comes of it and end with its exit code.
+
+    :param read: finds the record in the journal.
+    :param begin: gives the record to go on with, and the keys of the state that are given.
+    :param given: names of keys of the state that will be given.
+    """
+    stderr, host = err(), host_without(without, tools=tools)
+    journal = treadle.installed_journal(host, **journal_place(checkpoint_dir))
+    if journal is None:
+        host.sole("journal", f"treadle {ctx.info_name}")
+        raise AssertionError("the host has just said that there is none")
+    try:
+        record = read(journal)
+        _enter(record)
+        overrides = {"provider": provider, "model": model, "stream": stream}
+        workflow = _workflow(record, host, overrides, stderr, given=given, accept_changes=accept_changes)
+        versions = record.facts.get("versions") or {}
+        record, state = begin(journal, record, workflow)
+    except BaseException:
+        journal.close()
+        raise
+    if not quiet:
+        for line in _changed_versions(versions, host):
+            stderr.line(f"warning: {line}")
+
+    # Imported only now: a mistake is reported without waiting for the engine.
+    from treadle_cli.execution import Display, execute_and_print
+
+    display = Display.of(
+        workflow, stdout=out(), stderr=stderr, as_json=as_json, quiet=quiet, debugging=is_debugging(ctx)
+    )
+    ctx.exit(execute_and_print(workflow, state, display, journal, record))
+
+
+def _enter(record: Record) -> None:
+    """Go to the directory in which the run was begun: its paths are relative to that."""
+    folder = record.facts.get("folder")
+    if folder is None:
+        return
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise ConfigurationError(
+            f"run {record.run_id} was begun in {folder}, which cannot be entered: {error.strerror or error}"
+        ) from error
+
+
+def _workflow(
+    record: Record,
+    host: Host,
+    overrides: Mapping[str, Any],
+    stderr: Channel,
+    *,
+    given: Iterable[str],
+    accept_changes: bool,
+) -> Workflow:
+    """The workflow to go on with: the one that was run, or its file as it is now where that is accepted."""
+    recorded = record.workflow
+    source = recorded["source"]
+    if source is None or not Path(source).exists():
+        if source is not None:
+            stderr.line(f"warning: {source} is gone; the workflow goes on as it was recorded")
+        return record.checked_workflow(host).with_config(**overrides)
+    settings = {**recorded["overrides"], **{name: value for name, value in overrides.items() if value is not None}}
+    now = treadle.load_workflow(source, host=host, config=settings, state_keys=(*record.state, *given))
+    before, after = recorded["document"], _hidden_alike(now.data, recorded["document"])
+    if _lines(before) != _lines(after):
+        if not accept_changes:
+            shown = difflib.unified_diff(
+                _lines(before), _lines(after), f"{source} as it was", f"{source} now", lineterm=""
+            )
+            raise ConfigurationError(
+                "\n".join([f"{source} has changed since run {record.run_id} began:", *shown]),
+                hint="--accept-changes goes on with it as it is now; steps that have finished keep their results",
+            )
+        stderr.line(f"warning: {source} has changed since the run began; steps that have finished keep their results")
+    return now
+
+
+def _hidden_alike(now: Any, before: Any) -> Any:
+    """The document with what is redacted in the record hidden in it too."""
+    if isinstance(now, Mapping):
+        old = before if isinstance(before, Mapping) else {}
+        return {name: _hidden_alike(value, old.get(name)) for name, value in now.items()}
+    if isinstance(now, list | tuple):
+        old_items = before if isinstance(before, list) else []
+        return [_hidden_alike(each, old_items[at] if at < len(old_items) else None) for at, each in enumerate(now)]
+    return before if isinstance(before, str) and "<REDACTED:sha256=" in before else now
+
+
+def _lines(document: Any) -> list[str]:
+    return json.dumps(document, indent=2, ensure_ascii=False, default=str).splitlines()
+
+
+def _changed_versions(recorded: Mapping[str, str], host: Host) -> list[str]:
+    from importlib.metadata import version
+
+    now = {"treadle-kernel": version("treadle-kernel"), **host.versions()}
+    return [
+        f"{name} was {then} when the run began, and is {now.get(name, 'not installed')} now"
+        for name, then in sorted(recorded.items())
+        if name != "python" and now.get(name) != then
+    ]
