@@ -15,8 +15,8 @@ import pytest
 from workspace import ROOT
 
 KERNEL = ROOT / "kernel" / "src" / "treadle"
-LIMIT = 9_000
-ROOM_LIMIT = 2_600
+LIMIT = 10_000
+ROOM_LIMIT = 3_000
 APART = {"_language": 1_200, "_bridges": 500}
 MODULE_LIMIT = 500
 
@@ -76,13 +76,13 @@ def main(
     assert lines_of_code(text) == 7
 
 
-def test_the_kernel_has_at_most_7000_lines_of_code() -> None:
+def test_the_kernel_is_within_its_limit() -> None:
     found = {name: size for name, size in sizes().items() if name.partition("/")[0] not in APART}
     assert len(found) > 10
     assert sum(found.values()) <= LIMIT, f"{sum(found.values())} lines: {found}"
 
 
-def test_no_room_has_more_than_2200_lines_of_code() -> None:
+def test_no_room_is_over_its_limit() -> None:
     rooms: dict[str, int] = {}
     for name, size in sizes().items():
         room, _, module = name.partition("/")
