@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["rows", "server"]
+__all__ = ["FRAMEWORKS", "rows", "server"]
 
 DRIVERS = Path(__file__).resolve().parent / "drivers"
 AT_ONCE = 500
@@ -22,6 +22,12 @@ CALLS = (500, 2000)
 ITERATIONS = (50, 400)
 CHUNKS = 20_000
 STAMPS = 200
+FRAMEWORKS = [
+    "langgraph==1.2.24",
+    "langchain-openai==1.7.4",
+    "pydantic-ai-slim[openai]==2.68.0",
+    "openai-agents==0.24.0",
+]
 
 
 @contextmanager
@@ -38,8 +44,11 @@ def server() -> Iterator[str]:
         process.communicate()
 
 
-def rows(row: Callable[..., Any], url: str) -> list[Any]:
-    """The rows, each made by ``row(workload, label, argv, floor, ...)``."""
+def rows(row: Callable[..., Any], url: str, frameworks: str | None = None) -> list[Any]:
+    """The rows, each made by ``row(workload, label, argv, floor, ...)``.
+
+    :param frameworks: the interpreter of an environment that has :data:`FRAMEWORKS`; their rows are left out without.
+    """
     made = []
     for count in CALLS:
         workload = f"{count} calls"
@@ -48,11 +57,17 @@ def rows(row: Callable[..., Any], url: str) -> list[Any]:
             made.append(row(workload, label, argv, floor, reports=True, each="call"))
     for api in ("openai", "ollama"):
         for count in ITERATIONS:
-            for who, label, floor in _rows("floor: httpx2"):
+            workload, base = f"{count} tool calls, {api}", "floor: httpx2"
+            others = [("thread", "treadle, in a thread", base), ("agent", "treadle Agent", base)]
+            for who, label, floor in (*_rows(base), *others):
                 if (api, who) != ("ollama", "sdk"):
                     argv = _argv("tool_loop.py", who, api, url, str(count))
-                    workload = f"{count} tool calls, {api}"
                     made.append(row(workload, label, argv, floor, reports=True, each="iteration"))
+    if frameworks:
+        workload = f"{ITERATIONS[0]} tool calls, openai"
+        for name in ("langgraph", "pydantic-ai", "openai-agents"):
+            argv = (frameworks, *_argv("framework_loop.py", name, url, str(ITERATIONS[0]))[1:])
+            made.append(row(workload, name, argv, "floor: httpx2", reports=True, each="iteration"))
     for kind, count, workload, each in (
         ("chunks", CHUNKS, "stream", "chunk"),
         ("stamps", STAMPS, "passing on", "piece"),

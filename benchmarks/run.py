@@ -31,6 +31,7 @@ ROOT = HERE.parent
 BIN = Path(sys.executable).parent
 DRIVERS = HERE / "drivers"
 PEERS_VENV = HERE / ".venv-peers"
+FRAMEWORKS_VENV = HERE / ".venv-frameworks"
 PEERS = ["agentloom==0.4.0"]
 GRAPHS = (("chain", 50), ("chain", 1000), ("chain", 10_000), ("fan-out", 10_000))
 MOST_OF_PEERS = 1000
@@ -131,16 +132,16 @@ def peer_rows() -> list[Row]:
     ]
 
 
-def install_peers() -> None:
-    """Put the other systems into an environment of their own, once."""
-    interpreter = PEERS_VENV / "bin" / "python"
-    done = PEERS_VENV / ".installed"
-    if done.is_file() and done.read_text(encoding="utf-8").split() == PEERS:
-        return
-    print(f"installing {' '.join(PEERS)} into {PEERS_VENV.relative_to(ROOT)}", file=sys.stderr)
-    subprocess.run([sys.executable, "-m", "venv", "--clear", str(PEERS_VENV)], check=True)
-    subprocess.run([str(interpreter), "-m", "pip", "install", "--quiet", *PEERS], check=True)
-    done.write_text("\n".join(PEERS), encoding="utf-8")
+def install(peers: Sequence[str], venv: Path) -> str:
+    """Put other systems into an environment of their own, once; give its interpreter."""
+    interpreter = str(venv / "bin" / "python")
+    done = venv / ".installed"
+    if not done.is_file() or done.read_text(encoding="utf-8").split() != list(peers):
+        print(f"installing {' '.join(peers)} into {venv.relative_to(ROOT)}", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], check=True)
+        subprocess.run([interpreter, "-m", "pip", "install", "--quiet", *peers], check=True)
+        done.write_text("\n".join(peers), encoding="utf-8")
+    return interpreter
 
 
 def write_noop_plugin(folder: Path) -> None:
@@ -236,10 +237,10 @@ def _entry(row: Row, samples: Sequence[Sample]) -> dict[str, Any]:
 def print_table(table: Sequence[Mapping[str, Any]]) -> None:
     spread = f"{'median':>9} {'min':>9} {'max':>9}"
     print(
-        f"{'workload':<17} {'row':<18} {spread} {'unit':<8} {'MiB':>6} {'x floor':>8} {'x peer':>7} {'MiB x peer':>10}"
+        f"{'workload':<22} {'row':<20} {spread} {'unit':<8} {'MiB':>6} {'x floor':>8} {'x peer':>7} {'MiB x peer':>10}"
     )
     for entry in table:
-        start = f"{entry['workload']:<17} {entry['label']:<18}"
+        start = f"{entry['workload']:<22} {entry['label']:<20}"
         if entry["failures"]:
             print(f"{start} FAILED: {entry['failures'][0]}")
             continue
@@ -269,14 +270,16 @@ def main() -> int:
     parser.add_argument("--peers", action="store_true", help="install and measure other systems too")
     parser.add_argument("--json", type=Path, help="where to write the results (default: benchmarks/raw/TIME.json)")
     options = parser.parse_args()
+    frameworks = None
     if options.peers:
-        install_peers()
+        install(PEERS, PEERS_VENV)
+        frameworks = install(model_calls.FRAMEWORKS, FRAMEWORKS_VENV)
     with tempfile.TemporaryDirectory() as name, model_calls.server() as url:
         plugin = Path(name, "plugin")
         plugin.mkdir()
         write_noop_plugin(plugin)
         rows = [*start_up_rows(), *(peer_rows() if options.peers else []), *graph_rows(plugin)]
-        rows += model_calls.rows(Row, url)
+        rows += model_calls.rows(Row, url, frameworks)
         rows = [row for row in rows if options.only in row.workload]
         if not rows:
             print(f"no workload's name holds {options.only!r}", file=sys.stderr)

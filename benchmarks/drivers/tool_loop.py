@@ -1,10 +1,12 @@
-"""A loop of tool calls. usage: tool_loop.py floor|sdk|treadle openai|ollama URL COUNT
+"""A loop of tool calls. usage: tool_loop.py floor|sdk|treadle|thread|agent openai|ollama URL COUNT
 
 Every reply but the last asks for one tool; so COUNT iterations are COUNT + 1 model calls, each with all of the history.
 
 floor    httpx2 on trio, the loop written by hand: no schema is checked, nothing is counted
 sdk      the OpenAI SDK as its manual has it, on asyncio (openai only)
-treadle  a workflow of one step `llm_call` with a tool, by the provider
+treadle  a workflow of one step `llm_call` with a tool, by the provider; the tool is `async`, as the others' tools are
+thread   the same with a plain function as its tool, which runs in a thread
+agent    treadle_agent.Agent with the `async` tool
 """
 
 from __future__ import annotations
@@ -101,20 +103,38 @@ def sdk(kind: str, url: str, count: int) -> float:
     return asyncio.run(main())
 
 
-def treadle(kind: str, url: str, count: int) -> float:
+def own_tool(*, plain: bool) -> tuple[Any, list[int]]:
+    """The tool, and the numbers that it has been called with."""
+    from treadle import tool
+
+    called: list[int] = []
+
+    def blocking(i: int) -> str:
+        called.append(i)
+        return f"done {i}"
+
+    async def quick(i: int) -> str:
+        return blocking(i)
+
+    return tool(name="step", description="Go on", effect="pure")(blocking if plain else quick), called
+
+
+def serve_at(url: str, count: int) -> None:
+    """Lead the providers to the server."""
+    base = f"{url}/tools-{count}"
+    os.environ |= {
+        "OPENAI_API_KEY": "sk-benchmark-0123456789",
+        "OPENAI_BASE_URL": f"{base}/v1",
+        "OLLAMA_BASE_URL": base,
+    }
+
+
+def treadle(kind: str, url: str, count: int, *, plain: bool = False) -> float:
     import trio
 
     import treadle
-    from treadle import tool
 
-    ran = 0
-
-    @tool(effect="pure")
-    def step(i: int) -> str:
-        """Go on"""
-        nonlocal ran
-        ran += 1
-        return f"done {i}"
+    step, called = own_tool(plain=plain)
 
     def workflow() -> treadle.Workflow:
         text = f"""
@@ -133,25 +153,49 @@ steps:
             path.write_text(text, encoding="utf-8")
             return treadle.load_workflow(path)
 
-    base = f"{url}/tools-{count}"
-    os.environ |= {
-        "OPENAI_API_KEY": "sk-benchmark-0123456789",
-        "OPENAI_BASE_URL": f"{base}/v1",
-        "OLLAMA_BASE_URL": base,
-    }
+    serve_at(url, count)
     work = workflow()
 
     async def main() -> float:
-        nonlocal ran
         seconds = 0.0
         async with treadle.open(tools=[step]) as session:
             for _ in range(2):  # the first one warms up
-                ran = 0
+                called.clear()
                 start = clock()
                 result = await session.run(work)
                 seconds = clock() - start
                 assert result.status == "success", result.error
-                assert (result.final_state, ran) == ({"v": "done"}, count)
+                assert (result.final_state, len(called)) == ({"v": "done"}, count)
+        return seconds
+
+    seconds: float = trio.run(main)
+    return seconds
+
+
+def thread(kind: str, url: str, count: int) -> float:
+    return treadle(kind, url, count, plain=True)
+
+
+def agent(kind: str, url: str, count: int) -> float:
+    import trio
+
+    import treadle
+    from treadle_agent import Agent
+
+    step, called = own_tool(plain=False)
+    definition = {"name": "bench", "model": MODEL, "tools": ["step"], "loop_policy": {"max_iterations": count + 1}}
+    serve_at(url, count)
+
+    async def main() -> float:
+        seconds = 0.0
+        async with treadle.open() as session:
+            one = Agent(definition, gateway=session, tool_registry=[step], provider=kind)
+            for _ in range(2):  # the first one warms up
+                called.clear()
+                start = clock()
+                result = await one.invoke("hi")
+                seconds = clock() - start
+                assert (result.reply, len(called)) == ("done", count)
         return seconds
 
     seconds: float = trio.run(main)
@@ -160,5 +204,5 @@ steps:
 
 if __name__ == "__main__":
     who, api, address, number = sys.argv[1:]
-    run = {"floor": floor, "sdk": sdk, "treadle": treadle}[who]
+    run = {"floor": floor, "sdk": sdk, "treadle": treadle, "thread": thread, "agent": agent}[who]
     print(json.dumps({"seconds": run(api, address, int(number)), "n": int(number)}))

@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
+from treadle._texts import Texts
 from treadle.contracts.events import ModelCallStarted, RunEvent, TextEmitted
 from treadle.contracts.results import StepResult
 from treadle.contracts.secrets import revealed_secrets
@@ -39,6 +40,7 @@ _PLACEHOLDER = re.compile(r"<REDACTED:sha256=[0-9a-f]{16}>")
 
 _MESSAGES = (AssistantMessage, SystemMessage, ToolMessage, UserMessage)
 _CLEAN_KEPT = 4096
+_TEXTS = Texts({BaseModel: lambda model: (model.model_dump(mode="json"),)})
 _NONE = object()
 
 Path = tuple[str | int, ...]
@@ -57,9 +59,12 @@ class _Texts:
         self._pattern = re.compile("|".join(map(re.escape, self.forms)))
 
     def hide(self, text: str) -> str:
-        if not any(form in text for form in self.forms):
+        if not self.are_in(text):
             return text
         return self._pattern.sub(lambda found: self._hidden[found[0]], text)
+
+    def are_in(self, text: str) -> bool:
+        return any(map(text.__contains__, self.forms))
 
     def complete(self, text: str) -> int:
         """Up to where the text is settled: what follows may be the beginning of one of the texts."""
@@ -137,23 +142,14 @@ class Redactor:
     def _replaced(self, value: Any, texts: _Texts) -> Any:
         if type(value) is str:
             return texts.hide(value)
-        if self._clean_of is texts:  # a tool loop sends the same messages again and again, and they do not change
-            known = self._clean
-            if known.get(id(value)) is value or (
-                type(value) is tuple and all(known.get(id(each)) is each for each in value)
-            ):
-                return value
-        if isinstance(value, Mapping):
-            made = {self._replaced(key, texts): self._replaced(inner, texts) for key, inner in value.items()}
-            return value if all(made.get(key, _NONE) is inner for key, inner in value.items()) else made
-        if not isinstance(value, _MESSAGES):
-            return _mapped(value, lambda _, inner: self._replaced(inner, texts))
         if self._clean_of is not texts or len(self._clean) > _CLEAN_KEPT:
             self._clean, self._clean_of = {}, texts
-        fresh = _mapped(value, lambda _, inner: self._replaced(inner, texts))
-        if fresh is value:
-            self._clean[id(value)] = value
-        return fresh
+        # A tool loop sends the same messages again and again, and they do not change: each is looked into once.
+        found = _TEXTS.of(value, self._clean, _MESSAGES)
+        if texts.are_in("\0".join(found.texts)):
+            return _replaced(value, texts)
+        self._clean |= {id(each): each for each in found.watched}
+        return value
 
     def asked(self, value: Any) -> Any:
         """What goes to a model or tool: without secrets, and without the values of named keys, which templates may
@@ -283,6 +279,15 @@ class Redactor:
             self._held[event.step_id] = replace(event, text=text[end:])
         if end:
             yield replace(event, text=self.hide(text[:end]))
+
+
+def _replaced(value: Any, texts: _Texts) -> Any:
+    if type(value) is str:
+        return texts.hide(value)
+    if isinstance(value, Mapping):
+        made = {_replaced(key, texts): _replaced(inner, texts) for key, inner in value.items()}
+        return value if all(made.get(key, _NONE) is inner for key, inner in value.items()) else made
+    return _mapped(value, lambda _, inner: _replaced(inner, texts))
 
 
 def _parts(path: str) -> Path:

@@ -12,8 +12,7 @@ import pytest
 import treadle
 from treadle import DocumentError, Host, ToolRegistry, UnavailableError
 from treadle.testing import offering, reply, scripted
-from treadle_agent import plugin
-from treadle_agent.agent import Agent, AgentError
+from treadle_agent import Agent, AgentError, plugin
 
 DESK = {"name": "desk", "system_prompt": "You serve {firm}.", "model": "m-desk"}
 
@@ -123,3 +122,12 @@ def test_it_works_on_asyncio_and_without_a_loop(monkeypatch: pytest.MonkeyPatch)
 
     assert asyncio.run(main()).reply == "one"
     assert Agent(DESK).invoke_sync("go", state={"firm": "x"}).reply == "two"
+
+
+def test_a_mapping_with_mistakes_is_told_as_a_file_is() -> None:
+    with pytest.raises(DocumentError) as caught:
+        Agent({**DESK, "max_iterations": 3, "tools": "lookup"})
+    assert [str(each) for each in caught.value.problems] == [
+        "tools: must be a list, not 'lookup'; write [lookup]",
+        "max_iterations: unknown field; did you mean 'max_tokens'?",
+    ]

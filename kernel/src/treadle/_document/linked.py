@@ -25,12 +25,16 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 _Key = tuple[str, type[BaseModel]]
 
 
-def read_document(path: str, model: type[ModelT]) -> ModelT:
-    """Read a YAML file as a model.
+def read_document(source: str | Mapping[str, Any], model: type[ModelT]) -> ModelT:
+    """Read a YAML file, or plain data as one holds it, as a model.
 
+    :param source: the file's path, or the data.
     :raises DocumentError: with everything that is wrong, each at its place.
     """
-    value, report = _read(path, model)
+    if isinstance(source, Mapping):
+        value, report = _checked(Reporter(data=source), model)
+    else:
+        value, report = _read(source, model)
     if value is None or report.errors:
         raise DocumentError(report.problems)
     return value
@@ -53,8 +57,12 @@ def _read(path: str, model: type[ModelT]) -> tuple[ModelT | None, Reporter]:
     if not isinstance(data, Mapping):
         report.add((), "wrong-type", f"must be a mapping, not {shown(data)}")
         return None, report
+    return _checked(report, model)
+
+
+def _checked(report: Reporter, model: type[ModelT]) -> tuple[ModelT | None, Reporter]:
     try:
-        return model.model_validate(data), report
+        return model.model_validate(report.data), report
     except ValidationError as error:
         report.add_validation(error, (), model)
     except TreadleError as error:  # a validator raised one of ours, which pydantic lets pass

@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
+from treadle._texts import Texts
 from treadle.messages import Message, ModelRequest
 
 __all__ = ["RequestCleaner", "clean", "clean_text"]
 
 T = TypeVar("T")
+_TEXTS = Texts()
 
 
 def clean_text(text: str) -> str:
@@ -30,7 +32,8 @@ def clean_text(text: str) -> str:
 
 def clean(value: T) -> T:
     """The value with every text in it clean, keys included; the same object where it was."""
-    made: Any = _clean(value)
+    texts = "".join(_TEXTS.of(value).texts)
+    made: Any = value if texts.isascii() or clean_text(texts) is texts else _clean(value)
     return made  # type: ignore[no-any-return]  # of the type it had
 
 

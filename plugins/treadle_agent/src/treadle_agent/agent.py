@@ -97,6 +97,7 @@ class Agent:
     :param model: for a definition that names none.
     :param provider: the provider; without it the deployment's.
     :param approve: asked about each call of the tools that the definition lists under ``approve``.
+    :raises DocumentError: the mapping has problems, each told by its dotted field.
     :raises AgentError: neither the definition nor ``model`` names a model.
     """
 
@@ -111,7 +112,7 @@ class Agent:
         approve: Ask | None = None,
     ) -> None:
         if not isinstance(definition, AgentDefinition):
-            definition = AgentDefinition.model_validate(definition)
+            definition = treadle.read_document(definition, AgentDefinition)
         self.definition = definition
         self._gateway = gateway
         self._tools: Sequence[Tool] = tuple(tool_registry or ())
