@@ -6,6 +6,7 @@ before it in the same step, so that a tool loop's record grows with its text and
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -39,23 +40,31 @@ _RESULT_FIELDS = [
 
 
 class Encoder:
-    """Makes the JSON text of entries. ``keep`` keeps a long text and gives its key."""
+    """Makes the JSON text of entries. Long texts are kept apart: ``longer`` holds those of the last entry by digest."""
 
-    def __init__(self, keep: Callable[[str], str]) -> None:
-        self._keep = keep
+    def __init__(self) -> None:
+        self.longer: dict[bytes, str] = {}
         self._last: dict[tuple[str, str, str | None], tuple[int, Sequence[Message]]] = {}
+        self._asked: tuple[tuple[str, str, str | None], Sequence[Message]] | None = None
 
-    def encode(self, run_id: str, step: str, seq: int, data: Mapping[str, Any]) -> str:
-        """The text of an entry that will have that number."""
-        return _json({name: self._value(name, value, (run_id, step), seq) for name, value in data.items()})
+    def encode(self, run_id: str, step: str, data: Mapping[str, Any]) -> str:
+        """The text of an entry."""
+        self.longer, self._asked = {}, None
+        return _json({name: self._value(name, value, (run_id, step)) for name, value in data.items()})
+
+    def appended(self, seq: int) -> None:
+        """The entry has that number. What is asked next is told by what is new in it."""
+        if self._asked is not None:
+            place, messages = self._asked
+            self._last[place] = seq, messages
 
     def forget(self, run_id: str) -> None:
         """The run is over."""
         self._last = {key: last for key, last in self._last.items() if key[0] != run_id}
 
-    def _value(self, name: str, value: Any, place: tuple[str, str], seq: int) -> Any:
+    def _value(self, name: str, value: Any, place: tuple[str, str]) -> Any:
         if isinstance(value, ModelRequest):
-            return self._request(value, place, seq, is_chained=name == "request")
+            return self._request(value, place, is_chained=name == "request")
         if isinstance(value, EmbedRequest):
             return {"embed": self.put(dump(value))}
         if isinstance(value, ModelResponse | EmbedResponse):
@@ -76,9 +85,13 @@ class Encoder:
         if value is None or type(value) in (int, bool, float):
             return {"v": value}
         text = _json(value)
-        return {"v": value} if len(text) <= _LONG else {"h": self._keep(text)}
+        if len(text) <= _LONG:
+            return {"v": value}
+        digest = hashlib.blake2b(text.encode("ascii"), digest_size=16)
+        self.longer[digest.digest()] = text
+        return {"h": digest.hexdigest()}
 
-    def _request(self, request: ModelRequest, place: tuple[str, str], seq: int, *, is_chained: bool) -> Any:
+    def _request(self, request: ModelRequest, place: tuple[str, str], *, is_chained: bool) -> Any:
         base, before = self._last.get((*place, request.key), (0, ()))
         same = 0
         for mine, theirs in zip(request.messages, before, strict=False):
@@ -86,7 +99,7 @@ class Encoder:
                 break
             same += 1
         if is_chained:
-            self._last[*place, request.key] = seq, request.messages
+            self._asked = (*place, request.key), request.messages
         added = [self.put(dump(message)) for message in request.messages[same:]]
         rest = dump(replace(request, messages=()))
         return {"rest": self.put(rest), "base": base, "same": same, "added": added}

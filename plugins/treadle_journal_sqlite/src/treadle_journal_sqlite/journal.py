@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +19,7 @@ from treadle_journal_sqlite.store import JournalError, Store
 
 __all__ = ["SqliteJournal"]
 
+_INSERT = "INSERT INTO entries VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)"
 _KEYS = re.compile(r'"h":"([0-9a-f]{32})"')
 
 
@@ -37,7 +39,8 @@ class SqliteJournal(Journal):
         if not isinstance(settings, JournalSettings):
             settings = JournalSettings() if settings is None else JournalSettings(path=Path(settings))
         self.store = Store(settings.path, power=settings.durable == "power", create=create)
-        self._encoder = Encoder(self.store.keep_text)
+        self._encoder = Encoder()
+        self._appending = threading.Lock()
 
     def append(self, entry: JournalEntry) -> None:
         """Keep the entry, in one transaction.
@@ -49,19 +52,21 @@ class SqliteJournal(Journal):
         workflow = data.get("workflow")
         if is_root and isinstance(workflow, Workflow):
             data |= {"versions": _versions(workflow), "folder": str(Path.cwd())}
-        with self.store.writing() as db:
-            found = db.execute("SELECT max(seq) FROM entries").fetchone()[0]
-            seq = (found or 0) + 1
-            text = self._encoder.encode(entry.run_id, entry.step, seq, data)
-            db.execute(
-                "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (seq, entry.run_id, entry.kind, entry.step, entry.attempt, entry.ordinal, entry.at, text),
-            )
-            if is_root:
-                self._note_run(db, entry, workflow)
+        with self._appending:
+            text = self._encoder.encode(entry.run_id, entry.step, data)
+            row = (entry.run_id, entry.kind, entry.step, entry.attempt, entry.ordinal, entry.at, text)
             response = data.get("response")
-            if isinstance(response, ModelResponse | EmbedResponse):
-                self._note_cost(db, entry, response)
+            if is_root or response is not None or self._encoder.longer:
+                with self.store.writing() as db:
+                    db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", self._encoder.longer.items())
+                    seq = db.execute(_INSERT, row).lastrowid or 0
+                    if is_root:
+                        self._note_run(db, entry, workflow)
+                    if isinstance(response, ModelResponse | EmbedResponse):
+                        self._note_cost(db, entry, response)
+            else:
+                seq = self.store.write(_INSERT, row)
+            self._encoder.appended(seq)
         if is_root and entry.kind == "run_finished":
             self._encoder.forget(entry.run_id)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -91,7 +90,10 @@ class Store:
         try:
             yield
         except sqlite3.Error as error:
-            raise JournalError(f"the journal {self.path} cannot be {what}: {_reason(error)}", hint=_HINT) from error
+            raise self._error(what, error) from error
+
+    def _error(self, what: str, error: sqlite3.Error) -> JournalError:
+        return JournalError(f"the journal {self.path} cannot be {what}: {_reason(error)}", hint=_HINT)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -121,11 +123,16 @@ class Store:
         with self._lock, self._told("read"):
             return self._db.execute(query, values).fetchall()
 
-    def keep_text(self, text: str) -> str:
-        """Keep a text once, however often it is given, inside a transaction; gives its key."""
-        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
-        self._db.execute("INSERT OR IGNORE INTO texts VALUES (?, ?)", (digest.digest(), text))
-        return digest.hexdigest()
+    def write(self, statement: str, values: tuple[Any, ...]) -> int:
+        """One statement that is a transaction of its own; gives the number of the row that it inserted.
+
+        :raises JournalError: it cannot be kept.
+        """
+        with self._lock:
+            try:
+                return self._db.execute(statement, values).lastrowid or 0
+            except sqlite3.Error as error:
+                raise self._error("written", error) from error
 
     def text(self, key: str) -> str:
         """A text that was kept.
