@@ -137,7 +137,7 @@ def _workflow(
     settings = {**recorded["overrides"], **{name: value for name, value in overrides.items() if value is not None}}
     now = treadle.load_workflow(source, host=host, config=settings, state_keys=(*record.state, *given))
     before, after = recorded["document"], _hidden_alike(now.data, recorded["document"])
-    if _lines(before) != _lines(after):
+    if _compact(before) != _compact(after):
         if not accept_changes:
             shown = difflib.unified_diff(
                 _lines(before), _lines(after), f"{source} as it was", f"{source} now", lineterm=""
@@ -159,6 +159,10 @@ def _hidden_alike(now: Any, before: Any) -> Any:
         old_items = before if isinstance(before, list) else []
         return [_hidden_alike(each, old_items[at] if at < len(old_items) else None) for at, each in enumerate(now)]
     return before if isinstance(before, str) and "<REDACTED:sha256=" in before else now
+
+
+def _compact(document: Any) -> str:
+    return json.dumps(document, ensure_ascii=False, default=str)
 
 
 def _lines(document: Any) -> list[str]:

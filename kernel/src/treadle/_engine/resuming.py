@@ -173,6 +173,8 @@ class Record:
         """Seconds that it has taken so far."""
         self.assumed: dict[str, str] = {}
         self._children: dict[str, int] = {}
+        self._runs_below: dict[str, dict[str, None]] = {}
+        self._steps_below: dict[str, dict[str, None]] = {}
         self._last = 0.0
         for entry in entries:
             if entry.kind not in ("run_started", "run_resumed") or entry.step:
@@ -283,10 +285,13 @@ class Record:
             self.facts = data
             self.workflow, self.state = data["workflow"], dict(data["state"])
             self.steps, self._children, self.result = {}, {}, None
+            self._runs_below, self._steps_below = {}, {}
         elif entry.kind == "run_started":
             if self._children.get(path) != entry.attempt:
                 self.forget_below(path)
             self._children[path] = entry.attempt
+            for outer in (path, *_outer(path)):
+                self._runs_below.setdefault(outer, {})[path] = None
         elif entry.kind == "run_resumed":
             self.state |= data["state"]
             self.result = None
@@ -295,7 +300,11 @@ class Record:
         elif entry.kind == "run_finished":
             self.result = self.result if path else data["result"]
         else:
-            self._add_to_step(entry, self.steps.setdefault(path, StepRecord()))
+            if path not in self.steps:
+                self.steps[path] = StepRecord()
+                for outer in _outer(path):
+                    self._steps_below.setdefault(outer, {})[path] = None
+            self._add_to_step(entry, self.steps[path])
 
     def _add_to_step(self, entry: JournalEntry, step: StepRecord) -> None:
         data = entry.data
@@ -318,10 +327,17 @@ class Record:
 
     def forget_below(self, path: str) -> list[StepRecord]:
         """Drop what the child runs of a step did, as a new attempt runs them anew; it is given back for its cost."""
-        below = [name for name in self.steps if name.startswith(f"{path}.")]
-        for child in [name for name in self._children if name == path or name.startswith(f"{path}.")]:
-            del self._children[child]
-        return [self.steps.pop(name) for name in below]
+        for child in self._runs_below.pop(path, ()):
+            self._children.pop(child, None)
+        return [self.steps.pop(name) for name in self._steps_below.pop(path, ()) if name in self.steps]
+
+
+def _outer(path: str) -> Iterator[str]:
+    """All that a dotted path is in: of ``a.b.c``, ``a`` and ``a.b``."""
+    end = path.find(".")
+    while end >= 0:
+        yield path[:end]
+        end = path.find(".", end + 1)
 
 
 def _text(asked: Any) -> str:
