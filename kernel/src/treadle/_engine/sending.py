@@ -32,6 +32,8 @@ def clean_text(text: str) -> str:
 
 def clean(value: T) -> T:
     """The value with every text in it clean, keys included; the same object where it was."""
+    if value is None or type(value) in (int, bool, float):
+        return value
     texts = "".join(_TEXTS.of(value).texts)
     made: Any = value if texts.isascii() or clean_text(texts) is texts else _clean(value)
     return made  # type: ignore[no-any-return]  # of the type it had
