@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from treadle.contracts.step import DoneCall
+from treadle.contracts.tool import canonical_arguments
 
 __all__ = ["DoneCalls"]
 
@@ -31,16 +31,18 @@ class DoneCalls:
 
     def has(self, tool_name: str, arguments: Mapping[str, Any]) -> bool:
         """Whether there is a like call to claim."""
-        asked = _canonical(arguments) if self._unclaimed else ""
-        return any(each.tool_name == tool_name and _canonical(each.arguments) == asked for each in self._unclaimed)
+        asked = canonical_arguments(arguments) if self._unclaimed else ""
+        return any(
+            each.tool_name == tool_name and canonical_arguments(each.arguments) == asked for each in self._unclaimed
+        )
 
     def claim(self, tool_name: str, arguments: Mapping[str, Any]) -> DoneCall | None:
         """The first like call of an earlier attempt, which is then used."""
         if not self._unclaimed:
             return None
-        asked = _canonical(arguments)
+        asked = canonical_arguments(arguments)
         for each in self._unclaimed:
-            if each.tool_name == tool_name and _canonical(each.arguments) == asked:
+            if each.tool_name == tool_name and canonical_arguments(each.arguments) == asked:
                 self._unclaimed = tuple(other for other in self._unclaimed if other is not each)
                 return each
         return None
@@ -49,7 +51,3 @@ class DoneCalls:
         """Keep a call that succeeded; what it was given and gave is copied."""
         done = DoneCall(tool_name, copy.deepcopy(arguments), copy.deepcopy(result))
         self._all = (*self._all, done)
-
-
-def _canonical(arguments: Mapping[str, Any]) -> str:
-    return json.dumps(arguments, sort_keys=True, default=str)

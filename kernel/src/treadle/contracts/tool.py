@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
@@ -13,12 +14,17 @@ from treadle.messages import ToolSpec
 if TYPE_CHECKING:
     from treadle.contracts.sandbox import Sandbox
 
-__all__ = ["Effect", "Right", "RightKind", "Tool", "ToolContext"]
+__all__ = ["Effect", "Right", "RightKind", "Tool", "ToolContext", "canonical_arguments"]
 
 Effect = Literal["pure", "idempotent", "once"]
 """What running a tool twice does: nothing at all, nothing more than once, or harm."""
 
 RightKind = Literal["tool", "model", "command", "read", "write", "host"]
+
+
+def canonical_arguments(arguments: Mapping[str, Any]) -> str:
+    """The same JSON text for the same arguments, whatever the order of their keys."""
+    return json.dumps(arguments, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

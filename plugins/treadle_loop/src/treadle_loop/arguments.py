@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from treadle.contracts.tool import canonical_arguments
 from treadle_loop.fitting import fitted, validator_for, what_is_wrong
 
 __all__ = ["ArgumentCheck", "canonical", "echo"]
@@ -60,6 +61,4 @@ def echo(raw: str | None) -> str:
 
 def canonical(arguments: Mapping[str, Any] | None, raw: str | None = None) -> str:
     """The same text for the same arguments, whatever the order of their keys; raw text where they are none."""
-    if arguments is None:
-        return raw or ""
-    return json.dumps(arguments, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    return raw or "" if arguments is None else canonical_arguments(arguments)
