@@ -19,7 +19,7 @@ from treadle_anthropic.schema import format_schema as anthropic
 from treadle_google.schema import gemini_schema as google
 from treadle_http.dialects import SchemaRefused, inlined
 from treadle_local.grammar import grammar_schema as local
-from treadle_loop.shapes import ModelShape, SchemaShape
+from treadle_loop.shapes import SchemaShape, TypeShape
 from treadle_ollama.schema import format_schema as ollama
 from treadle_openai.schema import strict_schema as openai
 
@@ -257,7 +257,7 @@ class Node(BaseModel):
 
 
 def test_a_model_that_holds_itself_is_sent_to_openai_and_read_back() -> None:
-    shape = ModelShape(Node)
+    shape = TypeShape(Node)
     assert shape.output.schema is not None
     compiled = openai(shape.output.schema)
     assert compiled is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from treadle.contracts.results import RunResult
     from treadle.contracts.sandbox import Sandbox
     from treadle.contracts.settings import Settings
+    from treadle.contracts.sources import PriceSource
 
 __all__ = [
     "build_workflow",
@@ -38,6 +39,7 @@ __all__ = [
     "new_sandbox",
     "open",
     "parse_workflow",
+    "price_sources",
     "run",
     "run_sync",
 ]
@@ -166,6 +168,20 @@ def installed_journal(host: Host, **overrides: Any) -> Journal | None:
     if host.settings.roles.journal is None and not host.registry.names("journal"):
         return None
     return journal_of(host, host.sole("journal", "the run").name, overrides)
+
+
+def price_sources(host: Host | None = None, *, block: Mapping[str, Any] | None = None) -> Sequence[PriceSource]:
+    """What is installed that knows prices, as the ``prices:`` block says, for model calls that are made without a run.
+
+    They are imported, which may take its time: best done in a thread.
+
+    :param block: prices in place of that block.
+    :raises PluginError: one of them cannot be imported.
+    :raises ConfigurationError: the ``prices:`` block is not valid.
+    """
+    from treadle._settings.blocks import prices_of
+
+    return prices_of(host or default_host(), block)
 
 
 def _extended(host: Host, extras: Extras) -> Host:

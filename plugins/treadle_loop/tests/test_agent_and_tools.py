@@ -161,9 +161,9 @@ def test_an_agent_is_awaited_too() -> None:
 
 def test_a_label_that_there_is_not_is_refused() -> None:
     with pytest.raises(TypeError, match="run_id"):
-        Agent([], client=FakeClient("x")).run("a", run_id="1")  # type: ignore[call-arg]
+        Agent([], client=FakeClient("x")).run("a", run_id="1")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="system"):
-        Agent([], client=FakeClient("x")).run("a", system="1")  # type: ignore[call-arg]
+        Agent([], client=FakeClient("x")).run("a", system="1")  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_only_a_client_that_the_agent_made_is_closed(monkeypatch: pytest.MonkeyP
         pass
     assert given.closed == 0
     made = Closing("x")
-    monkeypatch.setattr("treadle_loop.conversations.agent.build_client", lambda settings, http_client: made)
+    monkeypatch.setattr("treadle_loop.conversations.agent.build_client", lambda settings, **given: made)
     with Agent.from_env({"OPENROUTER_API_KEY": "k"}, [weather], name="n") as agent:
         assert agent.name == "n"
     assert made.closed == 1

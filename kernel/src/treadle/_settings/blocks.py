@@ -63,13 +63,14 @@ def journal_of(host: Host, name: str, overrides: Mapping[str, Any] | None = None
     return journal
 
 
-def prices_of(host: Host) -> list[PriceSource]:
+def prices_of(host: Host, given: Mapping[str, Any] | None = None) -> list[PriceSource]:
     """The price sources, in order of name. What they bring along is imported.
 
-    :raises ConfigurationError: the ``prices:`` block is not valid.
+    :param given: prices in place of the ``prices:`` block.
+    :raises ConfigurationError: the block is not valid.
     """
-    place = f"{host.settings.place_of('prices') or 'settings'}: prices"
-    block = host.settings.prices or {}
+    place = "prices" if given is not None else f"{host.settings.place_of('prices') or 'settings'}: prices"
+    block = given if given is not None else host.settings.prices or {}
     return [
         target() if model is None else target(_checked(model, block, host, place))
         for _, _, target, model in _readers(host, "prices")

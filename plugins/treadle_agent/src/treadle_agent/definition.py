@@ -9,9 +9,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 from treadle import Template
 from treadle_loop.response_schema import ResponseSchema, SchemaBlock
+from treadle_loop.tools import FINAL_TOOL
 
 __all__ = [
-    "FINAL_TOOL",
     "AgentDefinition",
     "AgentTool",
     "Constraints",
@@ -19,9 +19,6 @@ __all__ = [
     "MemorySettings",
     "RegisteredTool",
 ]
-
-FINAL_TOOL = "final_result"
-"""The tool by which an agent with tools gives a typed reply."""
 
 _NAME = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from treadle import Host, NotInstalledError, Tool
-from treadle_agent.definition import FINAL_TOOL, AgentDefinition
+from treadle_agent.definition import AgentDefinition
+from treadle_loop.tools import FINAL_TOOL
 
 __all__ = ["describe", "lines_of"]
 

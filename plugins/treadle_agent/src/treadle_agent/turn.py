@@ -26,14 +26,14 @@ from treadle import (
 )
 from treadle.contracts.results import json_value
 from treadle.nurseries import open_nursery
-from treadle_agent.definition import FINAL_TOOL, AgentDefinition, AgentTool
+from treadle_agent.definition import AgentDefinition, AgentTool
 from treadle_agent.spending import Spending
 from treadle_loop.arguments import ArgumentCheck
 from treadle_loop.drivers import drive
 from treadle_loop.loop import LoopSettings, Outcome, converse
 from treadle_loop.opening import Opening, open_turn
 from treadle_loop.shapes import Shape
-from treadle_loop.tools import FinalTool, LoopTool, failure, result_of
+from treadle_loop.tools import FINAL_TOOL, LoopTool, failure, final_tool, result_of
 from treadle_loop.turn import StepTools, loop_tool
 
 __all__ = ["AgentReply", "AgentTurn", "Approve", "CannotStartError"]
@@ -151,12 +151,7 @@ class AgentTurn:
         policy, shape = self.definition.loop_policy, self._shape
         final = accept = None
         if shape is not None and self._is_final:
-            spec = ToolSpec(
-                name=FINAL_TOOL,
-                description=shape.output.description or "Give your reply by calling this tool, and only so.",
-                parameters=shape.parameters,
-            )
-            final = FinalTool(spec=spec, accept=shape.value_of)
+            final = final_tool(shape)
         elif shape is not None:
             accept = lambda response: shape.read(response.text)  # noqa: E731  # one line, named by what it is for
         return LoopSettings(

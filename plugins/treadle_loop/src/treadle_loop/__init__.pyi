@@ -1,6 +1,17 @@
 """What type checkers see of the package; `__init__.py` loads each name when it is touched."""
 
 from treadle_loop.conversations.agent import Agent as Agent
+from treadle_loop.conversations.events import BudgetWarning as BudgetWarning
+from treadle_loop.conversations.events import CallRepeated as CallRepeated
+from treadle_loop.conversations.events import ConversationEvent as ConversationEvent
+from treadle_loop.conversations.events import ConversationFinished as ConversationFinished
+from treadle_loop.conversations.events import ModelRequested as ModelRequested
+from treadle_loop.conversations.events import ModelResponded as ModelResponded
+from treadle_loop.conversations.events import ModelRetried as ModelRetried
+from treadle_loop.conversations.events import ReplyDiscarded as ReplyDiscarded
+from treadle_loop.conversations.events import TextDelta as TextDelta
+from treadle_loop.conversations.events import ToolFinished as ToolFinished
+from treadle_loop.conversations.events import ToolStarted as ToolStarted
 from treadle_loop.conversations.observers import ConsoleObserver as ConsoleObserver
 from treadle_loop.conversations.observers import EventTraceObserver as EventTraceObserver
 from treadle_loop.conversations.observers import ListObserver as ListObserver
@@ -10,13 +21,20 @@ from treadle_loop.conversations.observers import NullObserver as NullObserver
 from treadle_loop.conversations.running import DEFAULT_DEADLINE_SECONDS as DEFAULT_DEADLINE_SECONDS
 from treadle_loop.conversations.running import DEFAULT_MAX_ITERATIONS as DEFAULT_MAX_ITERATIONS
 from treadle_loop.conversations.running import DEFAULT_MAX_TOKENS as DEFAULT_MAX_TOKENS
+from treadle_loop.conversations.running import DEFAULT_OUTPUT_RETRIES as DEFAULT_OUTPUT_RETRIES
 from treadle_loop.conversations.running import MAX_TOKENS_CEILING as MAX_TOKENS_CEILING
 from treadle_loop.conversations.running import run_conversation as run_conversation
 from treadle_loop.conversations.running import run_conversation_async as run_conversation_async
 from treadle_loop.conversations.running import run_conversation_result as run_conversation_result
 from treadle_loop.conversations.running import run_conversation_result_async as run_conversation_result_async
+from treadle_loop.conversations.running import run_conversation_typed as run_conversation_typed
+from treadle_loop.conversations.running import run_conversation_typed_async as run_conversation_typed_async
+from treadle_loop.conversations.running import stream_conversation as stream_conversation
+from treadle_loop.conversations.running import stream_conversation_async as stream_conversation_async
 from treadle_loop.conversations.settings import Settings as Settings
 from treadle_loop.conversations.settings import build_client as build_client
+from treadle_loop.conversations.streaming import AsyncConversationStream as AsyncConversationStream
+from treadle_loop.conversations.streaming import ConversationStream as ConversationStream
 from treadle_loop.conversations.summaries import ConversationContext as ConversationContext
 from treadle_loop.conversations.summaries import ConversationResult as ConversationResult
 from treadle_loop.conversations.summaries import ConversationStatus as ConversationStatus
@@ -40,6 +58,7 @@ from treadle_loop.errors import ContextLengthExceeded as ContextLengthExceeded
 from treadle_loop.errors import InsufficientCredits as InsufficientCredits
 from treadle_loop.errors import LoopBudgetExceeded as LoopBudgetExceeded
 from treadle_loop.errors import ModelNotFound as ModelNotFound
+from treadle_loop.errors import OutputInvalid as OutputInvalid
 from treadle_loop.errors import ProviderError as ProviderError
 from treadle_loop.errors import ProviderTimeout as ProviderTimeout
 from treadle_loop.errors import ProviderUnavailable as ProviderUnavailable
@@ -49,6 +68,7 @@ from treadle_loop.errors import ResponseInvalid as ResponseInvalid
 from treadle_loop.errors import ToolError as ToolError
 from treadle_loop.errors import TranscriptError as TranscriptError
 from treadle_loop.errors import UnexpectedRedirect as UnexpectedRedirect
+from treadle_loop.fallback import FallbackClient as FallbackClient
 from treadle_loop.provider import AttemptRecord as AttemptRecord
 from treadle_loop.provider import Client as Client
 from treadle_loop.provider import ModelRequest as ModelRequest
@@ -72,3 +92,4 @@ from treadle_loop.transcript import final_text as final_text
 from treadle_loop.transcript import from_jsonl as from_jsonl
 from treadle_loop.transcript import join_text as join_text
 from treadle_loop.transcript import to_jsonl as to_jsonl
+from treadle_loop.trimming import TrimmingClient as TrimmingClient

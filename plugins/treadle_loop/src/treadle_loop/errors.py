@@ -5,6 +5,7 @@
     ├── ToolError                      raised by a tool: the model is told the text
     ├── LoopBudgetExceeded             iterations, deadline or tokens are used up
     ├── ConfigurationError             also a ``ValueError``
+    ├── OutputInvalid                  no answer had the shape that was asked for
     └── ProviderError                  a provider failed
         ├── AuthError                  401, 403, or no key
         ├── BadRequestError            400 and the like
@@ -44,6 +45,7 @@ __all__ = [
     "InsufficientCredits",
     "LoopBudgetExceeded",
     "ModelNotFound",
+    "OutputInvalid",
     "ProviderError",
     "ProviderTimeout",
     "ProviderUnavailable",
@@ -93,6 +95,10 @@ class LoopBudgetExceeded(AgentLoopError):
 
 class ConfigurationError(AgentLoopError, kernel.ConfigurationError, ValueError):
     """A setting is missing or wrong."""
+
+
+class OutputInvalid(AgentLoopError, kernel.OutputError):
+    """The model gave no answer of the shape that was asked for, however often it was told what is wrong."""
 
 
 class ProviderError(AgentLoopError, kernel.ProviderError):

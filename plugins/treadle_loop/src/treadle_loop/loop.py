@@ -40,9 +40,9 @@ from treadle_loop.tools import FinalTool, LoopTool, failure, unreadable, with_no
 
 __all__ = ["LoopSettings", "Outcome", "Stop", "converse", "pending_calls"]
 
-Stop = Literal["answer", "iterations", "stalled", "refused", "max_tokens", "deadline"]
+Stop = Literal["answer", "iterations", "stalled", "refused", "max_tokens", "deadline", "misshapen"]
 """Why a loop ended: the model answered; the cap was reached; it went in circles; it refused; its reply was cut and may
-not grow; time was up."""
+not grow; time was up; too many answers would not do."""
 
 _Steps = Generator[Ask, Any, "Outcome"]
 
@@ -54,7 +54,8 @@ class LoopSettings:
     :param max_iterations: most replies asked for.
     :param tools: by name; every other name is answered with the names there are.
     :param tool_choice_after: for the calls after the first, whose choice is the request's.
-    :param final: the tool by which the answer is given; a plain reply is then sent back.
+    :param final: the tool by which the answer is given; a plain reply is then sent back, unless ``accept`` is there too
+        and takes it.
     :param accept: makes the answer's value of a reply without tool calls. Where it raises ``OutputError`` the model
         is told and asked again.
     :param answer_at_cap: at the cap, ask once more with tools off instead of leaving the model's calls unanswered.
@@ -65,10 +66,12 @@ class LoopSettings:
     :param note_remaining: tell the model with each result how many replies it has left.
     :param watch: called with every reply before anything acts on it; what it raises ends the loop.
     :param on_message: called with every message as it joins the conversation, and whether it takes the last one's
-        place (a paused turn and its continuation).
-    :param hand_over: every call goes to whoever runs the tools as it came, unknown and unreadable ones too; nothing is
-        checked or answered here.
+        place (a paused turn and its continuation; the word to a model whose reply was empty).
+    :param hand_over: every call but one of ``final`` goes to whoever runs the tools as it came, unknown and unreadable
+        ones too; nothing is checked or answered here.
     :param act_at_cap: the calls of the last reply run too.
+    :param max_complaints: most answers that are sent back, by ``final`` or ``accept``; None bounds them by
+        ``max_iterations`` alone.
     """
 
     max_iterations: int
@@ -85,6 +88,7 @@ class LoopSettings:
     on_message: Callable[[Message, bool], None] | None = None
     hand_over: bool = False
     act_at_cap: bool = False
+    max_complaints: int | None = None
 
     def __post_init__(self) -> None:
         if self.max_iterations < 1:
@@ -145,6 +149,7 @@ class _Loop:
         self.message: AssistantMessage | None = None
         self.reasoning: list[str] = []
         self.complaint: str | None = None
+        self.complaints = 0
         self.uses: Counter[str] = Counter()
         self.stall = StallWatch(settings.stall) if settings.stall is not None else None
         self.ids = {
@@ -160,6 +165,8 @@ class _Loop:
         while self.iterations < settings.max_iterations:
             if settings.deadline_seconds is not None and (yield AskTime()) - began > settings.deadline_seconds:
                 return self.outcome("deadline")
+            if settings.max_complaints is not None and self.complaints > settings.max_complaints:
+                return self.outcome("misshapen")
             response: ModelResponse = yield self.ask(self.choice())
             if settings.watch is not None:
                 settings.watch(response)
@@ -229,18 +236,18 @@ class _Loop:
         if joining:
             assert self.message is not None
             message = joined(self.message, message)
-            self.messages[-1] = message
-            if self.settings.on_message is not None:
-                self.settings.on_message(message, True)
-        else:
-            self.add(message)
+        self.put(message, in_place=joining)
         self.message = message
         self.response = response
 
-    def add(self, message: Message) -> None:
-        self.messages.append(message)
+    def put(self, message: Message, *, in_place: bool = False) -> None:
+        """A message joins the conversation, or takes the place of its last one."""
+        if in_place:
+            self.messages[-1] = message
+        else:
+            self.messages.append(message)
         if self.settings.on_message is not None:
-            self.settings.on_message(message, False)
+            self.settings.on_message(message, in_place)
 
     def with_new_ids(self, message: AssistantMessage) -> AssistantMessage:
         calls = message.tool_calls
@@ -267,7 +274,14 @@ class _Loop:
         settings, message = self.settings, self.message
         assert message is not None
         if settings.final is not None:
-            self.complaint = "the reply was plain text"
+            if response.stop_reason is StopReason.REFUSAL:
+                return self.outcome("refused")
+            if settings.accept is not None:
+                try:
+                    return self.outcome("answer", value=settings.accept(replace(response, message=message)))
+                except OutputError:
+                    pass  # what is wrong is that it is text
+            self.complain("the reply was plain text")
             self.tell(f"Give your answer by calling the tool '{settings.final.spec.name}'; plain text is not read.")
             return None
         if settings.accept is None:
@@ -275,7 +289,7 @@ class _Loop:
         try:
             value = settings.accept(replace(response, message=message))
         except OutputError as error:
-            self.complaint = f"{error.message}; it was cut at max_tokens" if cut else error.message
+            self.complain(f"{error.message}; it was cut at max_tokens" if cut else error.message)
             if response.stop_reason is StopReason.REFUSAL:
                 return self.outcome("refused")
             self.tell(f"That will not do: {self.complaint}. Reply again, with the JSON alone.")
@@ -286,27 +300,32 @@ class _Loop:
     def final_value(self, final: FinalTool, calls: Sequence[ToolCallPart]) -> tuple[Any] | None:
         """The answer, where one of the calls gives a valid one."""
         for call in calls:
-            if call.tool_name == final.spec.name:
+            if self.is_final(call):
                 try:
                     return (final.value_in(call),)
                 except OutputError as error:
-                    self.complaint = error.message
+                    self.complain(error.message)
         return None
 
+    def complain(self, about: str) -> None:
+        self.complaint = about
+        self.complaints += 1
+
     def tell(self, text: str) -> None:
-        """Speak as the user. A reply of nothing at all is taken out first: vendors refuse to be sent one."""
-        if isinstance(self.messages[-1], AssistantMessage) and not _has_content(self.messages[-1]):
-            self.messages.pop()
-        self.add(UserMessage.of(text))
+        """Speak as the user. It takes the place of a reply of nothing at all: vendors refuse to be sent one."""
+        last = self.messages[-1]
+        self.put(UserMessage.of(text), in_place=isinstance(last, AssistantMessage) and not _has_content(last))
 
     # --- tools ---
 
     def act(self, calls: Sequence[ToolCallPart], *, cut: bool) -> Generator[Ask, Any, None]:
         """Every call its result, in order."""
-        if self.settings.hand_over:
-            decided: list[ToolCallPart | ToolResultPart] = list(calls)
-        else:
-            decided = [self.decide(call, cut=cut and call is calls[-1]) for call in calls]
+        decided: list[ToolCallPart | ToolResultPart] = [
+            call
+            if self.settings.hand_over and not self.is_final(call)
+            else self.decide(call, cut=cut and call is calls[-1])
+            for call in calls
+        ]
         running = [each for each in decided if isinstance(each, ToolCallPart)]
         ran: list[ToolResultPart] = []
         if running:
@@ -326,12 +345,15 @@ class _Loop:
         if self.settings.note_remaining:
             left = self.settings.max_iterations - self.iterations
             results[-1] = with_note(results[-1], f"{left} of {self.settings.max_iterations} replies are left to you")
-        self.add(ToolMessage(results=tuple(results)))
+        self.put(ToolMessage(results=tuple(results)))
+
+    def is_final(self, call: ToolCallPart) -> bool:
+        return self.settings.final is not None and call.tool_name == self.settings.final.spec.name
 
     def decide(self, call: ToolCallPart, *, cut: bool) -> ToolCallPart | ToolResultPart:
         """The call as it will run, or the result that says why it does not."""
         settings, name = self.settings, call.tool_name
-        if settings.final is not None and name == settings.final.spec.name:
+        if self.is_final(call):
             return failure(call, f"{self.complaint}; call '{name}' again with a valid answer")
         tool = settings.tools.get(name)
         if tool is None:
@@ -364,7 +386,7 @@ class _Loop:
             return
         limit = f"the limit of {settings.max_iterations} replies is reached"
         told = f"{limit}, so no tool runs any more; answer now with what you have"
-        self.add(ToolMessage(results=tuple(failure(call, told) for call in calls)))
+        self.put(ToolMessage(results=tuple(failure(call, told) for call in calls)))
         response: ModelResponse = yield self.ask("none")
         if settings.watch is not None:
             settings.watch(response)
@@ -400,24 +422,11 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-_CONVERSATIONS = frozenset(
-    {
-        "DEFAULT_DEADLINE_SECONDS",
-        "DEFAULT_MAX_ITERATIONS",
-        "DEFAULT_MAX_TOKENS",
-        "MAX_TOKENS_CEILING",
-        "run_conversation",
-        "run_conversation_async",
-        "run_conversation_result",
-        "run_conversation_result_async",
-    }
-)
-
-
 def __getattr__(name: str) -> Any:
-    """agentloop has these names in its module ``loop``; here they are loaded when they are touched."""
-    if name not in _CONVERSATIONS:
-        raise AttributeError(f"module 'treadle_loop.loop' has no attribute '{name}'")
-    from treadle_loop.conversations import running
+    """agentloop has its functions and constants in its module ``loop``; here they are loaded when they are touched."""
+    if not name.startswith("_"):
+        from treadle_loop.conversations import running
 
-    return getattr(running, name)
+        if name in running.__all__:
+            return getattr(running, name)
+    raise AttributeError(f"module 'treadle_loop.loop' has no attribute '{name}'")

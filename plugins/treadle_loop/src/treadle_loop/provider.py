@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from treadle import StopReason
+from treadle import OutputSchema, StopReason
 from treadle_loop.conversations.toolbox import HostedTool, ToolSpec
 from treadle_loop.transcript import Message, Origin, Part, ToolCallPart
 
@@ -29,6 +29,7 @@ class AttemptRecord(_Value):
     """One attempt at a request.
 
     :param wait_seconds: how long was waited after it.
+    :param provider: who was asked, where there was a choice.
     """
 
     attempt: int
@@ -39,6 +40,7 @@ class AttemptRecord(_Value):
     request_sent: bool | None = None
     request_id: str | None = None
     wait_seconds: float = 0.0
+    provider: str | None = None
 
 
 class Usage(_Value):
@@ -79,7 +81,10 @@ def _sum(mine: float | None, theirs: float | None) -> Any:
 
 
 class ModelRequest(_Value):
-    """One call of a model."""
+    """One call of a model.
+
+    :param output: the shape that the reply is held to; only for a client that has said ``output_schemas``.
+    """
 
     messages: tuple[Message, ...]
     system: str | None = None
@@ -90,6 +95,7 @@ class ModelRequest(_Value):
     tool_choice: Literal["auto", "none", "required"] = "auto"
     parallel_tool_calls: bool | None = None
     hosted_tools: tuple[HostedTool, ...] = ()
+    output: OutputSchema | None = None
 
 
 class ModelResponse(_Value):
@@ -144,8 +150,9 @@ def _is_call(part: Any) -> bool:
 class Client(Protocol):
     """Whatever answers requests. ``complete`` may be a coroutine function; what it raises ends the conversation.
 
-    Optional: ``hosted_tools`` (kinds it can run), ``api`` (which of a vendor's APIs it speaks), ``close()``, and
-    ``loop = "asyncio"`` where an async ``complete`` needs asyncio's loop rather than trio's.
+    Optional: ``hosted_tools`` (kinds it can run), ``api`` (which of a vendor's APIs it speaks), ``output_schemas``
+    (True where it holds a reply to ``request.output``), ``close()``, and ``loop = "asyncio"`` where an async
+    ``complete`` needs asyncio's loop rather than trio's.
     """
 
     @property

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 from treadle import ConfigurationError, Reference
-from treadle_loop.shapes import AnyObject, ModelShape, SchemaShape, Shape, check_schema
+from treadle_loop.shapes import AnyObject, SchemaShape, Shape, TypeShape, check_schema
 
 __all__ = ["ResponseSchema"]
 
@@ -99,7 +99,7 @@ class ModelBlock(_Block):
             raise ConfigurationError(f"response_schema.model: cannot load '{self.model}': {error}") from error
         if not (isinstance(found, type) and issubclass(found, BaseModel)):
             raise ConfigurationError(f"response_schema.model: '{self.model}' is not a pydantic model class")
-        return ModelShape(found, name=self.name, strict=self.strict, description=self.description)
+        return TypeShape(found, name=self.name, strict=self.strict, description=self.description)
 
 
 def _type_of(block: Any) -> str:

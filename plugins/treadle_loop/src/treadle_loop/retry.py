@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import treadle
-from treadle.threads import await_on_callers_loop
-from treadle_loop.conversations.listening import ON_RETRY
+from treadle_loop.attempts import continued
+from treadle_loop.conversations.listening import ON_RETRY, has_begun
 from treadle_loop.conversations.wire import as_response
 from treadle_loop.errors import AgentLoopError, ProviderError, translated
 from treadle_loop.provider import AttemptRecord, ModelRequest, ModelResponse
+from treadle_loop.wrapping import WrappingClient, complete_on_trio
 
-__all__ = ["RetryPolicy", "RetryingClient", "complete_on_trio"]
+__all__ = ["RetryPolicy", "RetryingClient"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,33 +48,13 @@ class RetryPolicy:
         return min(self.base_delay * 2.0 ** (attempt - 1) + random.uniform(0, 0.5), self.max_delay)
 
 
-class RetryingClient:
+class RetryingClient(WrappingClient):
     """A client that tries again where the error says that it is worth it."""
 
     def __init__(self, client: Any, policy: RetryPolicy | None = None, *, sleep: Callable[[float], Any] | None = None):
-        self.client = client
+        super().__init__(client)
         self.policy = policy or RetryPolicy()
         self._sleep = sleep
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "client":  # not built yet, as when it is copied
-            raise AttributeError(name)
-        return getattr(self.client, name)
-
-    @property
-    def name(self) -> str:
-        """The client's own."""
-        return str(self.client.name)
-
-    @property
-    def model(self) -> str:
-        """The client's own."""
-        return str(self.client.model)
-
-    @property
-    def is_async(self) -> bool:
-        """Whether :meth:`complete` is awaited."""
-        return inspect.iscoroutinefunction(self.client.complete) or bool(getattr(self.client, "is_async", False))
 
     def complete(self, request: ModelRequest) -> Any:
         """Send the request, and again where that may help. Awaited where the client's own is."""
@@ -123,51 +104,32 @@ class RetryingClient:
 
             await asyncio.sleep(seconds)
 
-    def close(self) -> None:
-        """Close the client, where it can be."""
-        close = getattr(self.client, "close", None)
-        if close is not None:
-            close()
-
-
-async def complete_on_trio(client: Any, request: ModelRequest) -> Any:
-    """What a client answers, awaited on trio: async ones where they belong, others in a thread."""
-    complete_async = getattr(client, "complete_async", None)
-    if complete_async is not None:
-        return await complete_async(request)
-    if inspect.iscoroutinefunction(client.complete):
-        return await await_on_callers_loop(lambda: client.complete(request))
-    import trio
-
-    given = await trio.to_thread.run_sync(client.complete, request, abandon_on_cancel=True)
-    return await await_on_callers_loop(lambda: given) if inspect.isawaitable(given) else given
-
 
 def _attempts(policy: RetryPolicy) -> Generator[float, AgentLoopError | ModelResponse, ModelResponse]:
     """Yields the seconds to wait before each attempt, and is sent how that ended.
 
     It raises where no other one is made, and returns the response with what it took.
     """
-    log: list[AttemptRecord] = []
+    log: tuple[AttemptRecord, ...] = ()
     wait, waited = 0.0, 0.0
     for attempt in range(1, policy.max_attempts + 1):
         ended = yield wait
         if isinstance(ended, ModelResponse):
-            log.append(AttemptRecord(attempt=attempt, ok=True, request_sent=True, request_id=ended.request_id))
-            return ended.model_copy(
-                update={"attempts": attempt, "retry_wait_seconds": waited, "attempt_log": tuple(log)}
-            )
+            log, waited = continued(log, ended), waited + ended.retry_wait_seconds
+            return ended.model_copy(update={"attempts": len(log), "retry_wait_seconds": waited, "attempt_log": log})
         assert isinstance(ended, ProviderError)
-        again = ended.retryable and attempt < policy.max_attempts
+        if log and ended.attempt_log is log:  # the very error of the attempt before, raised again
+            ended.attempts, ended.retry_wait_seconds, ended.attempt_log = 1, 0.0, ()
+        again = ended.retryable and attempt < policy.max_attempts and not has_begun()
         wait = policy.wait(attempt, ended.retry_after) if again else 0.0
-        log.append(_record(attempt, ended, wait))
-        ended.attempts, ended.retry_wait_seconds, ended.attempt_log = attempt, waited, tuple(log)
+        log, waited = continued(log, ended, wait=wait), waited + ended.retry_wait_seconds
+        ended.attempts, ended.retry_wait_seconds, ended.attempt_log = len(log), waited, log
         if not again:
             raise ended
         waited += wait
         listener = ON_RETRY.get()
         if listener is not None:
-            listener(attempt, ended, wait)
+            listener(len(log), ended, wait)
     raise AssertionError("the last attempt raises or returns")
 
 
@@ -180,16 +142,3 @@ def _finished(
         made: ModelResponse = end.value
         return made
     raise AssertionError("a response ends the attempts")
-
-
-def _record(attempt: int, error: ProviderError, wait: float) -> AttemptRecord:
-    return AttemptRecord(
-        attempt=attempt,
-        ok=False,
-        error_type=type(error).__name__,
-        status_code=error.status_code,
-        phase=error.phase,
-        request_sent=error.request_sent,
-        request_id=error.request_id,
-        wait_seconds=wait,
-    )

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from treadle import OutputError, OutputSchema
 from treadle.schemas import inside
 from treadle_loop.fitting import fitted, validator_for, what_is_wrong
 from treadle_loop.replies import json_values
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-
-__all__ = ["AnyObject", "ModelShape", "SchemaShape", "Shape", "check_parameters", "check_schema"]
+__all__ = ["AnyObject", "SchemaShape", "Shape", "TypeShape", "check_parameters", "check_schema"]
 
 _MOST_SHOWN = 800
 
@@ -79,16 +77,19 @@ class SchemaShape(Shape):
         return full if self._validator.is_valid(full) else value  # a default may itself break the schema
 
 
-class ModelShape(Shape):
-    """A pydantic model. The value is an instance of it."""
+class TypeShape(Shape):
+    """A type: a pydantic model, a dataclass, whatever pydantic can read. The value is an instance of it.
 
-    def __init__(
-        self, model: type[BaseModel], *, name: str | None = None, strict: bool = True, description: str | None = None
-    ) -> None:
-        schema = model.model_json_schema()
-        self.output = OutputSchema(name=name or model.__name__, schema=schema, strict=strict, description=description)
-        self._model = model
-        self._schema = schema
+    :raises TypeError: pydantic cannot read it (a ``PydanticUserError`` of its own kinds too).
+    """
+
+    def __init__(self, kind: Any, *, name: str | None = None, strict: bool = True, description: str | None = None):
+        from pydantic import TypeAdapter
+
+        self._adapter: TypeAdapter[Any] = TypeAdapter(kind)
+        self._schema = self._adapter.json_schema()
+        name = name or re.sub(r"\W+", "_", getattr(kind, "__name__", "reply"), flags=re.ASCII)
+        self.output = OutputSchema(name=name, schema=self._schema, strict=strict, description=description)
 
     def value_of(self, value: Any) -> Any:
         """An instance. Read as JSON: a text may be a date, a list a tuple."""
@@ -103,7 +104,7 @@ class ModelShape(Shape):
                 raise _misshapen(_complaints(error)) from None
 
     def _validated(self, value: Any) -> Any:
-        return self._model.model_validate_json(json.dumps(value, ensure_ascii=True))
+        return self._adapter.validate_json(json.dumps(value, ensure_ascii=True))
 
 
 class AnyObject(Shape):

@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from treadle import OutputError, ToolCallPart, ToolResultPart, ToolSpec
 from treadle_loop.arguments import ArgumentCheck, echo
 
-__all__ = ["FinalTool", "LoopTool", "failure", "result_of"]
+if TYPE_CHECKING:
+    from treadle_loop.shapes import Shape
+
+__all__ = ["FINAL_TOOL", "FinalTool", "LoopTool", "failure", "final_tool", "result_of"]
+
+FINAL_TOOL = "final_result"
+"""The tool by which a model that has tools gives a typed answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +55,26 @@ class FinalTool:
         if call.arguments is None:
             raise OutputError(unreadable(call))
         return self.accept(call.arguments)
+
+
+def final_tool(shape: Shape) -> FinalTool:
+    """The tool by which an answer of that shape is given.
+
+    Arguments are an object: a shape of another kind is asked for, and read, as the argument ``value``.
+    """
+    parameters = shape.parameters
+    accept: Callable[[Mapping[str, Any]], Any] = shape.value_of
+    if parameters.get("type") != "object":
+        definitions = {key: parameters[key] for key in ("$defs", "definitions") if key in parameters}
+        inner = {key: value for key, value in parameters.items() if key not in definitions}
+        parameters = {"type": "object", "properties": {"value": inner}, "required": ["value"], **definitions}
+        accept = lambda arguments: shape.value_of(arguments.get("value"))  # noqa: E731  # one line, named by what it is for
+    spec = ToolSpec(
+        name=FINAL_TOOL,
+        description=shape.output.description or "Give your reply by calling this tool, and only so.",
+        parameters=parameters,
+    )
+    return FinalTool(spec=spec, accept=accept)
 
 
 def result_of(call: ToolCallPart, value: Any) -> ToolResultPart:

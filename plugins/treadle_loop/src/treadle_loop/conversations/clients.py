@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Self
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Self
 
 import treadle
-from treadle_loop.conversations.listening import ON_TEXT
+from treadle_loop.conversations.listening import ON_TEXT, TextListener
 from treadle_loop.conversations.portal import Portal
+from treadle_loop.conversations.pricing import Prices
 from treadle_loop.conversations.wire import as_response, kernel_request, sent
 from treadle_loop.errors import BadRequestError, ConfigurationError, translated
 from treadle_loop.provider import ModelRequest, ModelResponse
@@ -29,7 +31,9 @@ class ProviderClient:
     Building one opens nothing, imports no SDK and reads no key. The first call starts a thread in which the provider
     lives; :meth:`close` ends both.
 
+    :param kind: the provider that it is, for prices; its name without it.
     :param parallel_tool_calls: for requests with tools that leave it open.
+    :param prices: see :class:`Prices`.
     """
 
     def __init__(
@@ -39,15 +43,20 @@ class ProviderClient:
         name: str,
         model: str,
         api: str | None = None,
+        kind: str | None = None,
         parallel_tool_calls: bool | None = None,
+        prices: Any = None,
     ) -> None:
         self.name = name
         self.model = model
         self.api = api
         self.hosted_tools: tuple[str, ...] = tuple(sorted(provider.features.hosted_tools))
+        self.output_schemas = provider.features.output_schemas
+        self._kind = kind or provider.name
+        self._prices = prices if isinstance(prices, Prices) else Prices(prices)
         self._provider = provider
         self._parallel_tool_calls = parallel_tool_calls
-        self._portal: Portal[Provider] = Portal(lambda: provider)
+        self._portal: Portal[Provider] = Portal(self._opened)
         self._known: Mapping[int, tuple[Message, tuple[kernel.Message, ...]]] = {}
 
     def complete(self, request: ModelRequest) -> ModelResponse:
@@ -57,7 +66,7 @@ class ProviderClient:
         """
         asked, on_text = self._asked(request), ON_TEXT.get()
         try:
-            response = self._portal.call(lambda provider: _exchange(provider, asked, on_text))
+            response = self._portal.call(lambda provider: self._exchange(provider, asked, on_text))
         except treadle.TreadleError as error:
             raise translated(error, provider=self.name) from error
         return self._answered(response)
@@ -66,7 +75,7 @@ class ProviderClient:
         """The same, awaited on trio. A cancellation ends the request."""
         asked, on_text = self._asked(request), ON_TEXT.get()
         try:
-            response = await self._portal.call_on_trio(lambda provider: _exchange(provider, asked, on_text))
+            response = await self._portal.call_on_trio(lambda provider: self._exchange(provider, asked, on_text))
         except treadle.TreadleError as error:
             raise translated(error, provider=self.name) from error
         return self._answered(response)
@@ -80,6 +89,27 @@ class ProviderClient:
 
     def __exit__(self, *raised: object) -> None:
         self.close()
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[Provider]:
+        """The provider, while what prices its replies is looked for."""
+        from treadle.nurseries import open_nursery  # it imports trio
+
+        async with self._provider as provider, open_nursery() as nursery:
+            if provider.known_cost(self.model) is None:
+                nursery.start_soon(self._prices.load)
+            yield provider
+            nursery.cancel_scope.cancel()
+
+    async def _exchange(
+        self, provider: Provider, request: treadle.ModelRequest, on_text: TextListener | None
+    ) -> treadle.ModelResponse:
+        """One reply, with its price. What its text was passed on to has it before."""
+        response = await _reply(provider, request, on_text)
+        if response.cost_usd is not None:
+            return response
+        cost = await self._prices.cost(provider, kind=self._kind, model=response.model, usage=response.usage)
+        return response.with_cost(cost)
 
     def _answered(self, response: treadle.ModelResponse) -> ModelResponse:
         for warning in response.warnings:
@@ -98,6 +128,7 @@ class ProviderClient:
             temperature=request.temperature,
             stop_sequences=request.stop_sequences,
             tool_choice=request.tool_choice,
+            output=request.output,
             stream=ON_TEXT.get() is not None and self._provider.features.streaming,
             parallel_tool_calls=(parallel if parallel is not None or not request.tools else self._parallel_tool_calls),
         )
@@ -120,8 +151,8 @@ class ProviderClient:
         return tuple(one for each in messages for one in now[id(each)][1])
 
 
-async def _exchange(
-    provider: Provider, request: treadle.ModelRequest, on_text: Callable[[str], None] | None
+async def _reply(
+    provider: Provider, request: treadle.ModelRequest, on_text: TextListener | None
 ) -> treadle.ModelResponse:
     async with provider.exchange(request) as events:
         async for event in events:

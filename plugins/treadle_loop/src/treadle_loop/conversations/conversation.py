@@ -8,14 +8,15 @@ import logging
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self, TypedDict
 
 import treadle
 from treadle import messages as kernel
 from treadle_loop.asks import Ask, RunTools
 from treadle_loop.conversations.executing import Executor
 from treadle_loop.conversations.listening import listening
-from treadle_loop.conversations.observers import entered, notify, wants_text
+from treadle_loop.conversations.observers import MultiObserver, entered, notify, wants_text
+from treadle_loop.conversations.shaping import DEFAULT_OUTPUT_RETRIES, WantedOutput
 from treadle_loop.conversations.summaries import (
     UNREGISTERED,
     ConversationContext,
@@ -28,21 +29,50 @@ from treadle_loop.conversations.summaries import (
 from treadle_loop.conversations.toolbox import HostedTool, Registry, check_client, check_tools
 from treadle_loop.conversations.wire import as_response, call_of, from_reply, kernel_request, message_of, sent
 from treadle_loop.drivers import drive, drive_sync
-from treadle_loop.errors import ConfigurationError, LoopBudgetExceeded, ProviderError
+from treadle_loop.errors import AgentLoopError, ConfigurationError, LoopBudgetExceeded, OutputInvalid, ProviderError
 from treadle_loop.loop import LoopSettings, Outcome, converse
 from treadle_loop.provider import ModelRequest, ModelResponse, StopReason
-from treadle_loop.retry import complete_on_trio
 from treadle_loop.transcript import Message, ToolCallPart, ToolResultPart, Transcript
+from treadle_loop.wrapping import complete_on_trio, is_async
 
-__all__ = ["MAX_TOKENS_CEILING", "Conversation"]
+__all__ = [
+    "DEFAULT_DEADLINE_SECONDS",
+    "DEFAULT_MAX_ITERATIONS",
+    "DEFAULT_MAX_TOKENS",
+    "MAX_TOKENS_CEILING",
+    "Conversation",
+    "ConversationOptions",
+]
 
+DEFAULT_MAX_TOKENS = 16_000
 MAX_TOKENS_CEILING = 64_000
+DEFAULT_MAX_ITERATIONS = 50
+DEFAULT_DEADLINE_SECONDS = 600.0
 
 _log = logging.getLogger("treadle_loop")
 
 
+class ConversationOptions(TypedDict, total=False):
+    """What a conversation may be told besides its four parts; what is left out is as :class:`Conversation` has it."""
+
+    system: str | None
+    max_tokens: int
+    max_iterations: int
+    deadline_seconds: float | None
+    observer: Any
+    hosted_tools: Sequence[HostedTool]
+    agent_name: str | None
+    conversation_id: str | None
+    correlation_id: str | None
+    parent_id: str | None
+    summary_options: SummaryOptions | None
+
+
 class Conversation:
-    """What a run needs and counts. It runs once."""
+    """What a run needs and counts. It runs once.
+
+    Its parameters are those of every function that runs one; :func:`run_conversation_result` says what they mean.
+    """
 
     def __init__(
         self,
@@ -51,14 +81,17 @@ class Conversation:
         registry: Registry,
         deps: Any,
         *,
-        system: str | None,
-        max_tokens: int,
-        max_iterations: int,
-        deadline_seconds: float | None,
-        observer: Any,
-        hosted_tools: Sequence[HostedTool],
-        options: SummaryOptions | None,
-        labels: tuple[str | None, str | None, str | None, str | None],
+        system: str | None = None,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        max_iterations: int = DEFAULT_MAX_ITERATIONS,
+        deadline_seconds: float | None = DEFAULT_DEADLINE_SECONDS,
+        observer: Any = None,
+        hosted_tools: Sequence[HostedTool] = (),
+        agent_name: str | None = None,
+        conversation_id: str | None = None,
+        correlation_id: str | None = None,
+        parent_id: str | None = None,
+        summary_options: SummaryOptions | None = None,
     ) -> None:
         if not isinstance(transcript, Transcript):
             raise TypeError(f"a conversation goes on with a Transcript, not with {type(transcript).__name__}")
@@ -73,13 +106,13 @@ class Conversation:
         self.max_tokens = max_tokens
         self.hosted_tools = tuple(hosted_tools)
         self.observer = observer
-        self.on_text = functools.partial(notify, observer, "on_text_delta") if wants_text(observer) else None
-        self.options = options or SummaryOptions()
+        self.wanted: WantedOutput | None = None
+        self.options = summary_options or SummaryOptions()
         self.context = ConversationContext(
-            agent_name=labels[0],
-            conversation_id=labels[1],
-            correlation_id=labels[2],
-            parent_id=labels[3],
+            agent_name=agent_name,
+            conversation_id=conversation_id,
+            correlation_id=correlation_id,
+            parent_id=parent_id,
             provider=client.name,
             model=client.model,
             iteration_limit=max_iterations,
@@ -92,11 +125,25 @@ class Conversation:
         self.response: ModelResponse | None = None
         self.is_taken = True
 
+    def ask_for(self, output_type: Any, retries: int = DEFAULT_OUTPUT_RETRIES) -> Self:
+        """Hold the answer to a shape.
+
+        :raises ConfigurationError: it is none, or a tool has the name of the one by which it is given.
+        """
+        self.wanted = WantedOutput(
+            output_type, self.client, self.registry, retries=retries, beside_tools=bool(self.hosted_tools)
+        )
+        return self
+
+    def also_tell(self, observer: Any) -> Self:
+        """One more observer."""
+        self.observer = observer if self.observer is None else MultiObserver(self.observer, observer)
+        return self
+
     def needs_a_loop(self) -> bool:
         """Whether something is awaited."""
-        called = [self.client.complete, getattr(self.deps, "before_tool", None)]
-        called += [spec.handler for spec in self.registry.schemas()]
-        return bool(getattr(self.client, "is_async", False)) or any(map(inspect.iscoroutinefunction, called))
+        called = [getattr(self.deps, "before_tool", None), *(spec.handler for spec in self.registry.schemas())]
+        return is_async(self.client) or any(map(inspect.iscoroutinefunction, called))
 
     # --- the two ways to run it ---
 
@@ -131,6 +178,7 @@ class Conversation:
             messages=tuple(one for each in self.transcript.messages for one in sent(each)),
             system=self.system,
             max_tokens=self.max_tokens,
+            tool_choice="auto" if self.wanted is None else self.wanted.tool_choice,
         )
         return converse(
             request,
@@ -142,6 +190,7 @@ class Conversation:
                 hand_over=True,
                 act_at_cap=True,
                 on_message=self.keep,
+                **({} if self.wanted is None else self.wanted.loop_settings()),
             ),
         )
 
@@ -163,11 +212,19 @@ class Conversation:
 
     def result(self, outcome: Outcome) -> ConversationResult:
         """What the end of the loop means."""
-        if outcome.stop == "answer":
+        if outcome.stop in ("answer", "refused"):
             assert self.response is not None
+            if self.wanted is not None and outcome.stop == "answer":
+                self.transcript.messages[-1] = self.wanted.as_text(self.transcript.messages[-1])
             summary = self.collector.summary(status_after(self.response.stop_reason))
             notify(self.observer, "on_conversation_end", summary)
-            return ConversationResult(self.transcript, summary)
+            return ConversationResult(self.transcript, summary, outcome.value)
+        if outcome.stop == "misshapen":
+            assert self.wanted is not None
+            raise OutputInvalid(
+                f"the model gave no answer of the shape asked for in {self.wanted.retries + 1} tries: "
+                f"{outcome.complaint}"
+            )
         context = self.context
         if outcome.stop == "iterations":
             limit = float(context.iteration_limit or 0)
@@ -197,7 +254,7 @@ class Conversation:
         """Ask the client."""
         request, began = self.about_to_ask(asked)
         try:
-            with listening(self.retried, self.on_text):
+            with listening(self.retried, self.on_text()):
                 given = self.client.complete(request)
             response = as_response(given, api=getattr(self.client, "api", None))
         except BaseException as error:
@@ -209,7 +266,7 @@ class Conversation:
         """Ask the client, on trio."""
         request, began = self.about_to_ask(asked)
         try:
-            with listening(self.retried, self.on_text):
+            with listening(self.retried, self.on_text()):
                 given = await complete_on_trio(self.client, request)
             response = as_response(given, api=getattr(self.client, "api", None))
         except BaseException as error:
@@ -228,9 +285,11 @@ class Conversation:
         request = ModelRequest(
             messages=tuple(self.transcript.messages),
             system=self.system,
-            tools=tuple(self.registry.schemas()),
+            tools=(*self.registry.schemas(), *(() if self.wanted is None else self.wanted.tools)),
+            tool_choice="required" if asked.tool_choice == "required" else "auto",
             max_tokens=asked.max_tokens,
             hosted_tools=self.hosted_tools,
+            output=None if self.wanted is None else self.wanted.output,
         )
         notify(self.observer, "on_request", request)
         self.collector.iterations += 1
@@ -263,9 +322,13 @@ class Conversation:
         if isinstance(error, Exception):
             notify(self.observer, "on_model_error", error)
 
-    def retried(self, attempt: int, error: ProviderError, wait: float) -> None:
+    def retried(self, attempt: int, error: AgentLoopError, wait: float) -> None:
         """The client tries again."""
         notify(self.observer, "on_retry", attempt, error, wait)
+
+    def on_text(self) -> Callable[[str], None] | None:
+        """Where text goes as it is written, if somebody wants it."""
+        return functools.partial(notify, self.observer, "on_text_delta") if wants_text(self.observer) else None
 
     def warn(self) -> None:
         """Of fractions that are reached, each once."""
@@ -292,14 +355,19 @@ class Conversation:
             self.transcript.messages.append(kept)
 
     def as_kept(self, message: kernel.Message) -> Message:
-        model = self.response.model if self.response is not None else None
-        return message_of(message, api=getattr(self.client, "api", None), model=model or self.client.model)
+        response = self.response
+        model = response.model if response is not None else None
+        api = getattr(self.client, "api", None)
+        if response is not None and response.origin is not None:
+            api = response.origin.api  # of several clients, the one that answered
+        return message_of(message, api=api, model=model or self.client.model)
 
     def note_discarded(self) -> None:
         """A reply that did not join the conversation was dropped by the loop."""
         if not self.is_taken:
             self.collector.discarded()
             self.is_taken = True
+            notify(self.observer, "on_discard", self.response)
 
     # --- tools ---
 

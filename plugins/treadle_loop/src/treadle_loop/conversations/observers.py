@@ -32,7 +32,11 @@ _log = logging.getLogger("treadle_loop")
 
 @runtime_checkable
 class LoopObserver(Protocol):
-    """What an observer may have. A hook that it lacks is passed over; one that raises is logged and ignored."""
+    """What an observer may have. A hook that it lacks is passed over; one that raises is logged and ignored.
+
+    ``on_discard(response)`` is called too where an observer has it: the last reply was cut before it was of use, and is
+    asked for again. It is not listed, so that an observer written for agentloop is one here.
+    """
 
     def conversation(self, context: ConversationContext) -> AbstractContextManager[Any]:
         """Stands around the whole conversation. What it raises is not caught."""
@@ -82,7 +86,8 @@ class LoopObserver(Protocol):
         """More of the reply's text, where the client can stream.
 
         Replies are streamed for observers that define this. It may be called in a thread of the client's, and for a
-        reply that is then dropped or fails: ``on_response`` has what counts.
+        reply that is then dropped or fails: ``on_response`` has what counts. A reply whose text has begun is not asked
+        for again when it fails.
         """
         ...
 

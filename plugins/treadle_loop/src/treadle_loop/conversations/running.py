@@ -3,48 +3,56 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar, Unpack
 
 from treadle.threads import await_on_trio, is_asyncio_running, run_on_trio
-from treadle_loop.conversations.conversation import MAX_TOKENS_CEILING, Conversation
-from treadle_loop.conversations.summaries import ConversationResult, SummaryOptions
-from treadle_loop.conversations.toolbox import HostedTool, Registry
+from treadle_loop.conversations.conversation import (
+    DEFAULT_DEADLINE_SECONDS,
+    DEFAULT_MAX_ITERATIONS,
+    DEFAULT_MAX_TOKENS,
+    MAX_TOKENS_CEILING,
+    Conversation,
+    ConversationOptions,
+)
+from treadle_loop.conversations.shaping import DEFAULT_OUTPUT_RETRIES
+from treadle_loop.conversations.streaming import AsyncConversationStream, ConversationStream
+from treadle_loop.conversations.summaries import ConversationResult
+from treadle_loop.conversations.toolbox import Registry
 from treadle_loop.transcript import Transcript
 
 __all__ = [
     "DEFAULT_DEADLINE_SECONDS",
     "DEFAULT_MAX_ITERATIONS",
     "DEFAULT_MAX_TOKENS",
+    "DEFAULT_OUTPUT_RETRIES",
     "MAX_TOKENS_CEILING",
     "run_conversation",
     "run_conversation_async",
     "run_conversation_result",
     "run_conversation_result_async",
+    "run_conversation_typed",
+    "run_conversation_typed_async",
+    "stream_conversation",
+    "stream_conversation_async",
 ]
 
-DEFAULT_MAX_TOKENS = 16_000
-DEFAULT_MAX_ITERATIONS = 50
-DEFAULT_DEADLINE_SECONDS = 600.0
+F = TypeVar("F", bound=Callable[..., Any])
 
 
+def _spelled_out(function: F) -> F:
+    """Show, in ``help()`` and to whoever inspects it, the options with their defaults in place of ``**options``."""
+    own = inspect.signature(function)
+    kept = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    options = [each for each in inspect.signature(Conversation).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    function.__signature__ = own.replace(parameters=[*kept, *options])  # type: ignore[attr-defined]  # what inspect looks for
+    return function
+
+
+@_spelled_out
 def run_conversation_result(
-    transcript: Transcript,
-    client: Any,
-    registry: Registry,
-    deps: Any,
-    *,
-    system: str | None = None,
-    max_tokens: int = DEFAULT_MAX_TOKENS,
-    max_iterations: int = DEFAULT_MAX_ITERATIONS,
-    deadline_seconds: float | None = DEFAULT_DEADLINE_SECONDS,
-    observer: Any = None,
-    hosted_tools: Sequence[HostedTool] = (),
-    agent_name: str | None = None,
-    conversation_id: str | None = None,
-    correlation_id: str | None = None,
-    parent_id: str | None = None,
-    summary_options: SummaryOptions | None = None,
+    transcript: Transcript, client: Any, registry: Registry, deps: Any, **options: Unpack[ConversationOptions]
 ) -> ConversationResult:
     """Run the loop until the model answers, and say what it took.
 
@@ -58,142 +66,101 @@ def run_conversation_result(
     :raises TranscriptError: the messages are in an order that no provider takes.
     :raises ProviderError: the model was asked in vain. This and the other two have the ``summary``.
     """
-    conversation = Conversation(
-        transcript,
-        client,
-        registry,
-        deps,
-        system=system,
-        max_tokens=max_tokens,
-        max_iterations=max_iterations,
-        deadline_seconds=deadline_seconds,
-        observer=observer,
-        hosted_tools=hosted_tools,
-        options=summary_options,
-        labels=(agent_name, conversation_id, correlation_id, parent_id),
-    )
-    if not conversation.needs_a_loop():
-        return conversation.run()
-    if getattr(client, "loop", None) == "asyncio":
-        return _on_asyncio(functools.partial(await_on_trio, conversation.run_on_trio))
-    return run_on_trio(conversation.run_on_trio)
+    return run(Conversation(transcript, client, registry, deps, **options))
 
 
+@_spelled_out
 def run_conversation(
-    transcript: Transcript,
-    client: Any,
-    registry: Registry,
-    deps: Any,
-    *,
-    system: str | None = None,
-    max_tokens: int = DEFAULT_MAX_TOKENS,
-    max_iterations: int = DEFAULT_MAX_ITERATIONS,
-    deadline_seconds: float | None = DEFAULT_DEADLINE_SECONDS,
-    observer: Any = None,
-    hosted_tools: Sequence[HostedTool] = (),
-    agent_name: str | None = None,
-    conversation_id: str | None = None,
-    correlation_id: str | None = None,
-    parent_id: str | None = None,
-    summary_options: SummaryOptions | None = None,
+    transcript: Transcript, client: Any, registry: Registry, deps: Any, **options: Unpack[ConversationOptions]
 ) -> Transcript:
     """As :func:`run_conversation_result`, for the transcript that was given."""
-    return run_conversation_result(
-        transcript,
-        client,
-        registry,
-        deps,
-        system=system,
-        max_tokens=max_tokens,
-        max_iterations=max_iterations,
-        deadline_seconds=deadline_seconds,
-        observer=observer,
-        hosted_tools=hosted_tools,
-        agent_name=agent_name,
-        conversation_id=conversation_id,
-        correlation_id=correlation_id,
-        parent_id=parent_id,
-        summary_options=summary_options,
-    ).transcript
+    return run_conversation_result(transcript, client, registry, deps, **options).transcript
 
 
-async def run_conversation_result_async(
+@_spelled_out
+def run_conversation_typed(
     transcript: Transcript,
     client: Any,
     registry: Registry,
     deps: Any,
+    output_type: Any,
     *,
-    system: str | None = None,
-    max_tokens: int = DEFAULT_MAX_TOKENS,
-    max_iterations: int = DEFAULT_MAX_ITERATIONS,
-    deadline_seconds: float | None = DEFAULT_DEADLINE_SECONDS,
-    observer: Any = None,
-    hosted_tools: Sequence[HostedTool] = (),
-    agent_name: str | None = None,
-    conversation_id: str | None = None,
-    correlation_id: str | None = None,
-    parent_id: str | None = None,
-    summary_options: SummaryOptions | None = None,
+    output_retries: int = DEFAULT_OUTPUT_RETRIES,
+    **options: Unpack[ConversationOptions],
+) -> ConversationResult:
+    """As :func:`run_conversation_result`, with an answer of a shape, which is the result's ``output``.
+
+    :param output_type: a pydantic model, a dataclass or another type, or a JSON Schema.
+    :param output_retries: how often a model that missed it is told what is wrong and asked again.
+    :raises OutputInvalid: it missed it all the same.
+    """
+    return run(Conversation(transcript, client, registry, deps, **options).ask_for(output_type, output_retries))
+
+
+@_spelled_out
+def stream_conversation(
+    transcript: Transcript, client: Any, registry: Registry, deps: Any, **options: Unpack[ConversationOptions]
+) -> ConversationStream:
+    """As :func:`run_conversation_result`, told as it happens: ``with`` it, iterate it for events, or its ``text``."""
+    return ConversationStream(Conversation(transcript, client, registry, deps, **options))
+
+
+@_spelled_out
+async def run_conversation_result_async(
+    transcript: Transcript, client: Any, registry: Registry, deps: Any, **options: Unpack[ConversationOptions]
 ) -> ConversationResult:
     """As :func:`run_conversation_result`, for programs on trio or asyncio, which go on meanwhile.
 
     Async tools and clients are awaited on the program's own loop, others run in threads. A cancellation ends the
     model call that is under way. Observers are called in line; under asyncio, in the thread of the conversation.
     """
-    conversation = Conversation(
-        transcript,
-        client,
-        registry,
-        deps,
-        system=system,
-        max_tokens=max_tokens,
-        max_iterations=max_iterations,
-        deadline_seconds=deadline_seconds,
-        observer=observer,
-        hosted_tools=hosted_tools,
-        options=summary_options,
-        labels=(agent_name, conversation_id, correlation_id, parent_id),
-    )
-    return await await_on_trio(conversation.run_on_trio)
+    return await run_async(Conversation(transcript, client, registry, deps, **options))
 
 
+@_spelled_out
 async def run_conversation_async(
+    transcript: Transcript, client: Any, registry: Registry, deps: Any, **options: Unpack[ConversationOptions]
+) -> Transcript:
+    """As :func:`run_conversation_result_async`, for the transcript that was given."""
+    return (await run_conversation_result_async(transcript, client, registry, deps, **options)).transcript
+
+
+@_spelled_out
+async def run_conversation_typed_async(
     transcript: Transcript,
     client: Any,
     registry: Registry,
     deps: Any,
+    output_type: Any,
     *,
-    system: str | None = None,
-    max_tokens: int = DEFAULT_MAX_TOKENS,
-    max_iterations: int = DEFAULT_MAX_ITERATIONS,
-    deadline_seconds: float | None = DEFAULT_DEADLINE_SECONDS,
-    observer: Any = None,
-    hosted_tools: Sequence[HostedTool] = (),
-    agent_name: str | None = None,
-    conversation_id: str | None = None,
-    correlation_id: str | None = None,
-    parent_id: str | None = None,
-    summary_options: SummaryOptions | None = None,
-) -> Transcript:
-    """As :func:`run_conversation_result_async`, for the transcript that was given."""
-    result = await run_conversation_result_async(
-        transcript,
-        client,
-        registry,
-        deps,
-        system=system,
-        max_tokens=max_tokens,
-        max_iterations=max_iterations,
-        deadline_seconds=deadline_seconds,
-        observer=observer,
-        hosted_tools=hosted_tools,
-        agent_name=agent_name,
-        conversation_id=conversation_id,
-        correlation_id=correlation_id,
-        parent_id=parent_id,
-        summary_options=summary_options,
-    )
-    return result.transcript
+    output_retries: int = DEFAULT_OUTPUT_RETRIES,
+    **options: Unpack[ConversationOptions],
+) -> ConversationResult:
+    """As :func:`run_conversation_typed`, for programs on trio or asyncio."""
+    conversation = Conversation(transcript, client, registry, deps, **options)
+    return await run_async(conversation.ask_for(output_type, output_retries))
+
+
+@_spelled_out
+def stream_conversation_async(
+    transcript: Transcript, client: Any, registry: Registry, deps: Any, **options: Unpack[ConversationOptions]
+) -> AsyncConversationStream:
+    """As :func:`stream_conversation`, with ``async with`` and ``async for``, on trio or asyncio."""
+    return AsyncConversationStream(Conversation(transcript, client, registry, deps, **options))
+
+
+def run(conversation: Conversation) -> ConversationResult:
+    """Run it to its end, in this thread where nothing is to be awaited."""
+    if not conversation.needs_a_loop():
+        return conversation.run()
+    if getattr(conversation.client, "loop", None) == "asyncio":
+        return _on_asyncio(functools.partial(await_on_trio, conversation.run_on_trio))
+    return run_on_trio(conversation.run_on_trio)
+
+
+async def run_async(conversation: Conversation) -> ConversationResult:
+    """The same, for programs on trio or asyncio."""
+    return await await_on_trio(conversation.run_on_trio)
 
 
 def _on_asyncio(main: Callable[[], Coroutine[Any, Any, ConversationResult]]) -> ConversationResult:

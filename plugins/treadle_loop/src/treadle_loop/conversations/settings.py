@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, mo
 
 import treadle
 from treadle_loop.conversations.clients import ProviderClient, given_secret
+from treadle_loop.conversations.pricing import Prices
 from treadle_loop.errors import AuthError, ConfigurationError, translated
 from treadle_loop.retry import RetryingClient, RetryPolicy
 
@@ -77,12 +78,14 @@ class Settings(BaseModel):
         return cls.model_validate(given)
 
 
-def build_client(settings: Settings, *, http_client: Any = None) -> RetryingClient:
+def build_client(settings: Settings, *, http_client: Any = None, prices: Any = None) -> RetryingClient:
     """The client that the settings ask for. Close it when it is done with.
 
     Nothing is opened here and no SDK is imported; the first call does so.
 
     :param http_client: not taken: a provider keeps its own connections.
+    :param prices: what replies cost: prices by model, as under ``prices:`` in ``treadle.yaml``, or price sources of
+        your own. Without it treadle-prices is asked, where that is installed; ``()`` for nobody.
     :raises AuthError: the provider's key is not set.
     :raises ConfigurationError: a setting is missing, ``http_client`` is given, or the provider is not installed (the
         message says what to install).
@@ -93,36 +96,38 @@ def build_client(settings: Settings, *, http_client: Any = None) -> RetryingClie
             "providers keep connections of their own",
             hint="leave http_client out; proxies and certificates are taken from HTTPS_PROXY and SSL_CERT_FILE",
         )
-    client = _BUILDERS[settings.llm_provider](settings)
+    client = _BUILDERS[settings.llm_provider](settings, Prices(prices))
     return RetryingClient(client, RetryPolicy(max_attempts=settings.llm_max_attempts))
 
 
-def _anthropic(settings: Settings) -> ProviderClient:
+def _anthropic(settings: Settings, prices: Prices) -> ProviderClient:
     key = _key(settings.anthropic_api_key, "ANTHROPIC_API_KEY", "anthropic")
     given = {"api_key": key, "base_url": settings.anthropic_base_url, "timeout": _silence(settings, 600.0)}
-    return _client("anthropic", "anthropic", given, model=settings.anthropic_model, api="messages")
+    return _client("anthropic", "anthropic", given, model=settings.anthropic_model, api="messages", prices=prices)
 
 
-def _openai(settings: Settings) -> ProviderClient:
+def _openai(settings: Settings, prices: Prices) -> ProviderClient:
     given = {
         "api_key": _key(settings.openai_api_key, "OPENAI_API_KEY", "openai"),
         "base_url": settings.openai_base_url,
         "api": settings.openai_api,
         "timeout": _silence(settings, 300.0),
     }
-    return _client("openai", "openai", given, model=settings.openai_model, api=settings.openai_api)
+    return _client("openai", "openai", given, model=settings.openai_model, api=settings.openai_api, prices=prices)
 
 
-def _openrouter(settings: Settings) -> ProviderClient:
+def _openrouter(settings: Settings, prices: Prices) -> ProviderClient:
     given = {
         "api_key": _key(settings.openrouter_api_key, "OPENROUTER_API_KEY", "openrouter"),
         "base_url": _OPENROUTER,
         "timeout": _silence(settings, 300.0),
     }
-    return _client("generic_openai", "openrouter", given, model=settings.openrouter_model, api="completions")
+    return _client(
+        "generic_openai", "openrouter", given, model=settings.openrouter_model, api="completions", prices=prices
+    )
 
 
-def _modal(settings: Settings) -> ProviderClient:
+def _modal(settings: Settings, prices: Prices) -> ProviderClient:
     if settings.modal_endpoint_url is None:
         raise ConfigurationError("provider 'modal' has no address", hint="set MODAL_ENDPOINT_URL")
     if settings.modal_endpoint_model is None:
@@ -143,6 +148,7 @@ def _modal(settings: Settings) -> ProviderClient:
         given,
         model=settings.modal_endpoint_model,
         api="completions",
+        prices=prices,
         parallel_tool_calls=False,
     )
 
@@ -166,7 +172,14 @@ def _silence(settings: Settings, otherwise: float) -> float:
 
 
 def _client(
-    kind: str, name: str, given: Mapping[str, Any], *, model: str, api: str, parallel_tool_calls: bool | None = None
+    kind: str,
+    name: str,
+    given: Mapping[str, Any],
+    *,
+    model: str,
+    api: str,
+    prices: Prices,
+    parallel_tool_calls: bool | None = None,
 ) -> ProviderClient:
     """A client of an installed provider.
 
@@ -185,4 +198,6 @@ def _client(
         what = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in details)
         raise ConfigurationError(f"provider '{name}': {what or error}") from error
     provider = provider_class(name, made)
-    return ProviderClient(provider, name=name, model=model, api=api, parallel_tool_calls=parallel_tool_calls)
+    return ProviderClient(
+        provider, name=name, model=model, api=api, kind=kind, prices=prices, parallel_tool_calls=parallel_tool_calls
+    )

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field, field_validat
 
 import treadle
 from treadle_loop.arguments import canonical
+from treadle_loop.attempts import log_of
 from treadle_loop.errors import LoopBudgetExceeded, ProviderError
 from treadle_loop.provider import AttemptRecord, ModelResponse, StopReason, Usage
 from treadle_loop.transcript import ToolCallPart, ToolResultPart, Transcript, final_text
@@ -177,10 +178,14 @@ class ConversationSummary(_Value):
 
 @dataclass(frozen=True, slots=True)
 class ConversationResult:
-    """A conversation that returned."""
+    """A conversation that returned.
+
+    :param output: the answer's value, where a shape was asked for; None where the model refused to give one.
+    """
 
     transcript: Transcript
     summary: ConversationSummary
+    output: Any = None
 
     @property
     def text(self) -> str:
@@ -214,6 +219,7 @@ class SummaryCollector:
         self._failures: Counter[tuple[str, str | None, bool | None]] = Counter()
         self._turns: list[dict[str, Any]] = []
         self._model: str | None = None
+        self._provider: str | None = None
         self._error: BaseException | None = None
 
     def elapsed(self) -> float:
@@ -223,6 +229,7 @@ class SummaryCollector:
     def response(self, response: ModelResponse, seconds: float) -> None:
         """A reply came."""
         self._model = response.model or self._model
+        self._provider = response.provider or self._provider
         self._seconds["model"] += max(seconds - response.retry_wait_seconds, 0.0)
         self._attempts(response.attempts, response.retry_wait_seconds, response.attempt_log)
         self.usage = response.usage if not self._turns else self.usage + response.usage
@@ -248,7 +255,7 @@ class SummaryCollector:
         waited = 0.0
         if isinstance(error, ProviderError):
             waited = error.retry_wait_seconds
-            log = error.attempt_log or (_only(error),)
+            log = log_of(error)
             self._attempts(error.attempts, waited, log)
             turn |= {"attempts": error.attempts, "attempt_log": log}
         self._seconds["model"] += max(seconds - waited, 0.0)
@@ -300,7 +307,7 @@ class SummaryCollector:
         if error is not None:
             facts["error_type"] = type(error).__name__
         if isinstance(error, ProviderError):
-            log = error.attempt_log or (_only(error),)
+            log = log_of(error)
             facts |= {
                 "provider_status_code": error.status_code,
                 "error_phase": error.phase,
@@ -313,7 +320,7 @@ class SummaryCollector:
             correlation_id=context.correlation_id,
             parent_id=context.parent_id,
             agent_name=context.agent_name,
-            provider=context.provider,
+            provider=self._provider or context.provider,
             model=self._model or context.model,
             status=status,
             iterations=self.iterations,
@@ -356,15 +363,3 @@ def status_after(stop: StopReason) -> ConversationStatus:
         StopReason.REFUSAL: ConversationStatus.REFUSED,
         StopReason.MAX_TOKENS: ConversationStatus.TRUNCATED,
     }.get(stop, ConversationStatus.COMPLETED)
-
-
-def _only(error: ProviderError) -> AttemptRecord:
-    return AttemptRecord(
-        attempt=1,
-        ok=False,
-        error_type=type(error).__name__,
-        status_code=error.status_code,
-        phase=error.phase,
-        request_sent=error.request_sent,
-        request_id=error.request_id,
-    )
