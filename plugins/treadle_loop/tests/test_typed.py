@@ -134,7 +134,10 @@ def test_a_model_that_misses_the_shape_is_told_what_is_wrong_and_asked_again() -
     told = client.requests[1].messages[-1].tool_results[0]
     assert told.is_error
     assert "age: Field required; call 'final_result' again with a valid answer" in told.content
-    assert "by calling the tool 'final_result'; plain text is not read" in client.requests[2].messages[-1].text
+    assert (
+        "no JSON in the reply: 'Ada is 36'. Give your answer by calling the tool 'final_result'"
+        in client.requests[2].messages[-1].text
+    )
     schemas = Schemas('{"name": "Ada"}', '{"name": "Ada", "age": 36}')
     assert typed(schemas, Person).output == Person(name="Ada", age=36)
     assert "age: Field required. Reply again, with the JSON alone" in schemas.requests[1].messages[-1].text

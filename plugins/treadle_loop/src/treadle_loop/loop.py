@@ -276,13 +276,16 @@ class _Loop:
         if settings.final is not None:
             if response.stop_reason is StopReason.REFUSAL:
                 return self.outcome("refused")
+            how = f"Give your answer by calling the tool '{settings.final.spec.name}'; plain text is not read."
             if settings.accept is not None:
                 try:
                     return self.outcome("answer", value=settings.accept(replace(response, message=message)))
-                except OutputError:
-                    pass  # what is wrong is that it is text
+                except OutputError as error:
+                    self.complain(error.message)
+                    self.tell(f"That will not do: {error.message}. {how}")
+                    return None
             self.complain("the reply was plain text")
-            self.tell(f"Give your answer by calling the tool '{settings.final.spec.name}'; plain text is not read.")
+            self.tell(how)
             return None
         if settings.accept is None:
             return self.outcome("answer")

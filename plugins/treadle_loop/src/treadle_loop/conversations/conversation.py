@@ -95,6 +95,8 @@ class Conversation:
     ) -> None:
         if not isinstance(transcript, Transcript):
             raise TypeError(f"a conversation goes on with a Transcript, not with {type(transcript).__name__}")
+        if not isinstance(registry, Registry):
+            raise TypeError(f"tools come as a Registry([...]), not as {type(registry).__name__}")
         check_client(client)
         if max_iterations < 1 or max_tokens < 1:
             raise ConfigurationError("max_iterations and max_tokens are at least 1")
