@@ -16,6 +16,14 @@ async def test_the_desk_reads_asks_and_answers_in_its_shape() -> None:
     assert result["final_state"]["reply"] == {"answer": "The second charge goes back to your card.", "refund": True}
     answer = result["step_results"]["answer"]
     assert json.loads(answer["output"]) == result["final_state"]["reply"]
+    assert result["final_state"]["chat"]["messages"] == [
+        {"role": "user", "content": "You charged me twice on the 3rd. Can I have it back?"},
+        {
+            "role": "assistant",
+            "content": '{"answer": "The second charge goes back to your card.", "refund": true}',
+            "name": "support_desk",
+        },
+    ]
     assert (answer["attempts"], answer["cost_usd"], answer["finish_reason"]) == (1, 0.0, "tool_calls")
 
 
