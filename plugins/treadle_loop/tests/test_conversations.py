@@ -225,6 +225,11 @@ def test_calls_left_open_run_before_the_first_model_call() -> None:
     assert [each.role for each in client.requests[0].messages] == ["user", "assistant", "user"]
 
 
+def test_tools_that_are_no_registry_are_refused() -> None:
+    with pytest.raises(TypeError, match="tools come as a Registry"):
+        run_conversation(asked(), FakeClient("x"), [], Deps())  # type: ignore[arg-type]
+
+
 def test_messages_out_of_order_are_an_error_before_any_call() -> None:
     transcript = asked()
     transcript.add_assistant_message([ToolCallPart(id="x", tool_name="f", arguments={})])

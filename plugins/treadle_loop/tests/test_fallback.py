@@ -201,5 +201,7 @@ def test_all_are_closed_also_where_closing_one_fails() -> None:
 def test_none_and_what_is_no_client_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="has no clients; give it at least one"):
         FallbackClient([])
+    with pytest.raises(TypeError, match="takes a list of clients, not one FakeClient"):
+        FallbackClient(FakeClient("x"))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="str has no name"):
         FallbackClient(["gpt-4o"])

@@ -205,8 +205,10 @@ def test_where_none_will_do_the_last_complaint_stands() -> None:
 
 def test_an_empty_reply_is_not_sent_back_as_a_turn() -> None:
     world = World(said(), said("7"))
-    world.converse(accept=accept_seven)
+    told: list[tuple[str, bool]] = []
+    world.converse(accept=accept_seven, on_message=lambda message, in_place: told.append((message.role, in_place)))
     assert [type(each) for each in world.requests[1].messages] == [UserMessage, UserMessage]
+    assert told == [("assistant", False), ("user", True), ("assistant", False)]
 
 
 def test_a_refusal_is_not_asked_again() -> None:
@@ -231,6 +233,37 @@ def test_a_final_tool_is_asked_for_until_its_arguments_will_do() -> None:
     )
     assert results(world, 2) == ["6 is not seven; call 'final_result' again with a valid answer", "1"]
     assert len(world.batches) == 1, "nothing runs beside a valid answer"
+
+
+def test_a_refusal_is_one_also_where_a_tool_gives_the_answer() -> None:
+    outcome = World(said("I cannot", stop=StopReason.REFUSAL)).converse(final=FINAL)
+    assert (outcome.stop, outcome.text) == ("refused", "I cannot")
+
+
+def test_text_is_an_answer_beside_a_final_tool_where_it_is_read_too() -> None:
+    world = World(said("6"), said("7"))
+    outcome = world.converse(final=FINAL, accept=accept_seven)
+    assert (outcome.stop, outcome.value) == ("answer", 7)
+    assert world.requests[1].messages[-1] == UserMessage.of(
+        "That will not do: 6 is not seven. Give your answer by calling the tool 'final_result'; plain text is not read."
+    )
+
+
+def test_answers_that_will_not_do_are_sent_back_so_often_and_no_oftener() -> None:
+    for how in ({"accept": accept_seven}, {"final": FINAL}):
+        world = World(*[said("6")] * 9)
+        outcome = world.converse(max_complaints=2, **how)
+        assert (outcome.stop, outcome.iterations, len(world.requests)) == ("misshapen", 3, 3)
+        assert outcome.complaint is not None
+        assert isinstance(outcome.messages[-1], UserMessage), "the model was told of the last one, too"
+
+
+def test_whoever_runs_the_tools_is_not_handed_the_answer() -> None:
+    world = World(said(call("final_result", {"n": 6}, "a"), call("f", {}, "b")), said("7"), f=lambda: 1)
+    outcome = world.converse(final=FINAL, accept=accept_seven, hand_over=True, act_at_cap=True)
+    assert [[each.tool_name for each in batch.calls] for batch in world.batches] == [["f"]]
+    assert results(world, 1) == ["6 is not seven; call 'final_result' again with a valid answer", "1"]
+    assert outcome.value == 7
 
 
 # --- pauses, cuts, deadlines --------------------------------------------------------------------------

@@ -203,11 +203,20 @@ def test_async_clients_are_trimmed_too() -> None:
     assert Agent([], client=trimming(Own(), 3, folds=True)).converse_result(talk(2)).text == "SUM"
 
 
+def test_a_synchronous_conversation_is_trimmed_also_under_a_loop_that_stands_still() -> None:
+    async def main() -> int:
+        client = FakeClient("done")
+        run_conversation(talk(2), trimming(client, 3), Registry([]), Deps())
+        return len(client.requests[0].messages)
+
+    assert trio.run(main) == asyncio.run(main()) == 3
+
+
 def test_what_is_not_there_is_told_when_it_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(treadle, "default_host", lambda: treadle.Host.of({}))
     with pytest.raises(ConfigurationError, match="drop_oldest"):
         TrimmingClient(FakeClient("x"), 10)
     with pytest.raises(ConfigurationError, match=r"a trim_policy has the method trim\(\); int has none"):
         TrimmingClient(FakeClient("x"), 10, trim_policy=3)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="token_budget is at least 1, not 0"):
+    with pytest.raises(ConfigurationError, match="token_budget is a number of tokens, at least 1, not 0"):
         Agent([], client=FakeClient("x"), token_budget=0)

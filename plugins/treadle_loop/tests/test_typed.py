@@ -148,6 +148,13 @@ def test_text_that_has_the_shape_is_taken_from_a_model_that_does_not_call_the_to
     assert (result.output, result.text) == (Person(name="Ada", age=36), '{"name": "Ada", "age": 36}')
 
 
+def test_a_reply_of_nothing_is_not_kept() -> None:
+    client = Schemas(ModelResponse(content=(TextPart(text=""),)), '{"name": "Ada", "age": 36}')
+    result = typed(client, Person)
+    assert [each.role for each in client.requests[1].messages] == ["user", "user"]
+    assert result.output == Person(name="Ada", age=36)
+
+
 @pytest.mark.parametrize("retries", [0, 2])
 @pytest.mark.parametrize("client", [FakeClient, Schemas])
 def test_so_often_and_no_oftener(retries: int, client: Any) -> None:

@@ -34,6 +34,8 @@ class FallbackClient:
     """
 
     def __init__(self, clients: Iterable[Any]) -> None:
+        if not isinstance(clients, Iterable):
+            raise TypeError(f"a FallbackClient takes a list of clients, not one {type(clients).__name__}")
         self.clients = tuple(clients)
         if not self.clients:
             raise ConfigurationError("a FallbackClient has no clients; give it at least one")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextvars
 import hashlib
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -55,8 +57,8 @@ class TrimmingClient(WrappingClient):
         token_counter: str | TokenCounter = "estimate",
     ) -> None:
         super().__init__(client)
-        if token_budget < 1:
-            raise ConfigurationError(f"token_budget is at least 1, not {token_budget}")
+        if type(token_budget) is not int or token_budget < 1:
+            raise ConfigurationError(f"token_budget is a number of tokens, at least 1, not {token_budget!r}")
         self.token_budget = token_budget
         self._policy_name = trim_policy if isinstance(trim_policy, str) else type(trim_policy).__name__
         self._policy: TrimPolicy = _installed("trim_policy", trim_policy)
@@ -73,7 +75,7 @@ class TrimmingClient(WrappingClient):
             return self._complete(room, partial(complete_on_loop, self.client))
         if self._size(room) > self.token_budget:
             # A policy is awaited, and may need trio for that.
-            room = run_on_trio(lambda: self._made(room, partial(complete_on_loop, self.client)))
+            room = _run_on_trio(partial(self._made, room, partial(complete_on_loop, self.client)))
         return room.charged(self.client.complete(room.asked), self.client)
 
     async def complete_async(self, request: ModelRequest) -> ModelResponse:
@@ -257,6 +259,17 @@ def _summary_request(asked: kernel.ModelRequest, request: ModelRequest) -> Model
         system="\n\n".join(system) or None,
         max_tokens=asked.max_tokens or request.max_tokens,
     )
+
+
+def _run_on_trio(function: Callable[[], Awaitable[_Room]]) -> _Room:
+    """Run it here; where trio is running, which stands still meanwhile as for any synchronous call, in a thread."""
+    import trio
+
+    if not trio.lowlevel.in_trio_run():
+        return run_on_trio(function)
+    context = contextvars.copy_context()
+    with ThreadPoolExecutor(1, thread_name_prefix="treadle-trim") as pool:
+        return pool.submit(context.run, run_on_trio, function).result()
 
 
 def _installed(role: Any, wanted: Any) -> Any:
