@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import treadle
 from treadle import messages as kernel
@@ -44,7 +44,7 @@ class TrimmingClient(WrappingClient):
     :param token_budget: most tokens of system prompt and messages, as they are counted.
     :param trim_policy: the name of one that is installed (``drop_oldest``, ``drop_pairs`` and ``summarize_oldest`` come
         with treadle-conversation), or one of your own.
-    :param token_counter: the same for the counter.
+    :param token_counter: the name of one that is installed, or one of your own; that of the deployment without it.
     :raises ConfigurationError: there is no such policy or counter; it says what to install.
     """
 
@@ -54,7 +54,7 @@ class TrimmingClient(WrappingClient):
         token_budget: int,
         *,
         trim_policy: str | TrimPolicy = "drop_oldest",
-        token_counter: str | TokenCounter = "estimate",
+        token_counter: str | TokenCounter | None = None,
     ) -> None:
         super().__init__(client)
         if type(token_budget) is not int or token_budget < 1:
@@ -272,17 +272,19 @@ def _run_on_trio(function: Callable[[], Awaitable[_Room]]) -> _Room:
         return pool.submit(context.run, run_on_trio, function).result()
 
 
-def _installed(role: Any, wanted: Any) -> Any:
-    """The policy or counter of that name; what is one already as it is.
+def _installed(role: Literal["trim_policy", "token_counter"], wanted: Any) -> Any:
+    """The policy or counter of that name, or the deployment's; what is one already as it is.
 
     :raises ConfigurationError: there is none, or it is none.
     """
-    if not isinstance(wanted, str):
+    if wanted is not None and not isinstance(wanted, str):
         method = {"trim_policy": "trim", "token_counter": "count"}[role]
         if not callable(getattr(wanted, method, None)):
             raise ConfigurationError(f"a {role} has the method {method}(); {type(wanted).__name__} has none")
         return wanted
+    host = treadle.default_host()
     try:
-        return treadle.default_host().load(role, wanted)()
+        found = host.sole(role, "a TrimmingClient") if wanted is None else host.get(role, wanted)
+        return found.load()()
     except treadle.TreadleError as error:
         raise ConfigurationError(error.message, hint=error.hint) from error
