@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from treadle_loop import (
     Agent,
@@ -200,6 +201,18 @@ def test_leaving_early_cancels_the_call_and_leaves_no_thread(loop: str | None, h
     assert not [each for each in threading.enumerate() if each.name.startswith("treadle-stream")]
 
 
+def test_closing_a_stream_ends_it_for_who_reads_in_another_thread() -> None:
+    stream = Agent([], client=Endless()).stream("hi")
+    assert isinstance(next(stream), ModelRequested)
+    read: list[Any] = []
+    reader = threading.Thread(target=lambda: read.extend(stream))
+    reader.start()
+    stream.close()
+    reader.join(20)
+    assert not reader.is_alive()
+    assert read == []
+
+
 def test_a_client_on_asyncio_streams_from_a_synchronous_program() -> None:
     class Own:
         name, model, loop = "own", "m", "asyncio"
@@ -219,6 +232,16 @@ async def reading(make: Callable[[], Any]) -> list[str]:
     async with make() as stream:
         assert [each async for each in stream.text] == ["one", "two"]
     return found
+
+
+async def test_leaving_ends_it_for_who_reads_in_another_task() -> None:
+    async def read(stream: Any) -> None:
+        assert kinds(*[each async for each in stream]) == ["ModelRequested"]
+
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery, Agent([], client=Endless()).stream_async("hi") as stream:
+            nursery.start_soon(read, stream)
+            await trio.testing.wait_all_tasks_blocked(0.05)
 
 
 def streamed() -> Any:

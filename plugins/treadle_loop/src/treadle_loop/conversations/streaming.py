@@ -127,6 +127,7 @@ class ConversationStream(_Stream):
             self._begun.wait()
             self._cancel()
             self._thread.join()
+            self._queue.put(_Ended())  # for whoever reads in another thread
 
     def _begin(self) -> None:
         if self._thread is None:
@@ -246,10 +247,13 @@ async def _on_trio(conversation: Conversation) -> AsyncIterator[Callable[[], Awa
         _soon(token, functools.partial(send.send_nowait, told))
 
     conversation.also_tell(Telling(put))
-    async with open_nursery() as nursery:
-        nursery.start_soon(_told, conversation, put)
-        yield receive.receive
-        nursery.cancel_scope.cancel()
+    try:
+        async with open_nursery() as nursery:
+            nursery.start_soon(_told, conversation, put)
+            yield receive.receive
+            nursery.cancel_scope.cancel()
+    finally:
+        put(_Ended())  # for whoever reads in another task
 
 
 @asynccontextmanager
@@ -270,6 +274,7 @@ async def _on_asyncio(conversation: Conversation) -> AsyncIterator[Callable[[], 
     finally:
         task.cancel()
         await asyncio.wait({task})
+        put(_Ended())  # for whoever reads in another task
 
 
 def _soon(token: Any, function: Callable[[], object]) -> None:
