@@ -26,7 +26,7 @@ _HOMES = {
     """,
     "treadle.builder": "WorkflowBuilder workflow",
     "treadle.contracts.config": "RetrySettings RunConfig",
-    "treadle.contracts.documents": "DocumentCheck LoadedDocument",
+    "treadle.contracts.documents": "CheckedChild DocumentCheck LoadedDocument",
     "treadle.contracts.events": "Observer RunEvent",
     "treadle.contracts.journal": "Journal JournalEntry",
     "treadle.contracts.memory": "Conversation Memory TokenCounter TrimPolicy Trimmed",

@@ -51,6 +51,9 @@ from treadle.builder import workflow as workflow
 from treadle.contracts.config import RetrySettings as RetrySettings
 from treadle.contracts.config import RunConfig as RunConfig
 from treadle.contracts.documents import (
+    CheckedChild as CheckedChild,
+)
+from treadle.contracts.documents import (
     DocumentCheck as DocumentCheck,
 )
 from treadle.contracts.documents import (

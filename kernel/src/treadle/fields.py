@@ -4,6 +4,6 @@ A field of one of these types is parsed when the document loads; a mistake in it
 the checks know what it reads or writes.
 """
 
-from treadle._language import MISSING, ArgumentTree, Expression, StatePath, Template, look_up
+from treadle._language import MISSING, ArgumentTree, Expression, StatePath, Template, compile_arguments, look_up
 
-__all__ = ["MISSING", "ArgumentTree", "Expression", "StatePath", "Template", "look_up"]
+__all__ = ["MISSING", "ArgumentTree", "Expression", "StatePath", "Template", "compile_arguments", "look_up"]

@@ -100,7 +100,7 @@ def check_steps(steps: Mapping[int, Step], ids: Mapping[int, str], linked: Linke
         _check_targets(step, place, known, by_id, report)
         check_references(step, place, linked.host, report)
         try:
-            step.check_document(StepCheck(linked, place, f"step type '{step.type}'"))
+            step.check_document(StepCheck(linked, place, step))
         except Exception as error:
             note_fault((*place, "type"), step.type, "fails in check_document()", error, linked.host, report)
 

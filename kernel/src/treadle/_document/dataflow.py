@@ -25,7 +25,7 @@ from treadle._language.paths import Part, path_text
 from treadle._suggest import close_match
 from treadle.contracts.step import Step
 
-__all__ = ["Knowledge", "check_dataflow", "unread_keys"]
+__all__ = ["Knowledge", "check_dataflow", "keys_read", "keys_written", "unread_keys", "words_of"]
 
 Edges = tuple[tuple[str, str], ...]
 _Shared = dict[int, tuple[tuple[Part, ...], int]]
@@ -45,12 +45,19 @@ class Knowledge:
     :param keys: further keys that a run will be given.
     :param broken: steps with mistakes, as they are written, by their place in the document.
     :param ids: the ids of all steps, those included of which nothing else is known.
+    :param doubtful: words of steps with mistakes, here and around, any of which may be a key.
+    :param scoped: names that are known only inside a step, with the id of that.
+    :param below: what the child workflows of steps read of the state around them, by the step's place: their field
+        and the keys.
     """
 
     state: Mapping[str, Any]
     keys: frozenset[str]
     broken: Mapping[int, Mapping[str, Any]]
     ids: frozenset[str]
+    doubtful: frozenset[str] = frozenset()
+    scoped: Mapping[str, str] = field(default_factory=dict)
+    below: Mapping[int, Sequence[tuple[Path, frozenset[str]]]] = field(default_factory=dict)
 
 
 class _Read(NamedTuple):
@@ -214,7 +221,6 @@ class _Check:
                 node.here |= 1 << number
         self._keys = known.state.keys() | known.keys
         self._names_of_keys = self._keys | {str(each) for each in self._written.parts}
-        self._doubtful = {word for step in known.broken.values() for word in _words(step)}
 
     def everything(self, *, strict_outputs: bool) -> Edges:
         shared: _Shared = {}
@@ -228,6 +234,9 @@ class _Check:
                     self._check_state_read(number, read)
                 elif read.parts:
                     self._check_step_read(number, read)
+            for place, keys in self._known.below.get(self._graph.places[number], ()):
+                for key in sorted(keys & self._written.parts.keys()):
+                    self._check_state_read(number, _Read(place, "state", (key,), f"state.{key}", None))
             for path in step.writes():
                 if not self._talking.get(path.parts, 0) >> number & 1:
                     self._note_shared(number, path.parts, shared)
@@ -262,7 +271,7 @@ class _Check:
             return
         elif root in self._keys:
             self._check_inside(number, read)
-        elif root not in self._doubtful:
+        elif root not in self._known.doubtful:
             self._add_unprovided(number, read)
 
     def _check_order(self, number: int, read: _Read, covering: int, related: int, *, provided: bool) -> None:
@@ -327,6 +336,10 @@ class _Check:
 
     def _add_unprovided(self, number: int, read: _Read) -> None:
         root = str(read.parts[0])
+        if root in self._known.scoped:
+            message = f"'{read.shown}' is known only inside step '{self._known.scoped[root]}', and not here"
+            self._add(number, read, "nothing-provides", message)
+            return
         if read.bare and root not in self._names_of_keys:
             # Looked up, not searched for: prose has words in braces, in every step.
             near = {key for each in _shortened(root) for key in self._near.get(each, ())} if len(root) > 3 else set()
@@ -425,10 +438,24 @@ class _Check:
         return f"add depends_on: [{', '.join(self._ids(writers))}{more}]"
 
 
+def keys_read(steps: Iterable[Step]) -> frozenset[str]:
+    """The top-level keys of the state that steps read."""
+    return frozenset(str(each.parts[0]) for step in steps for each in _reads(step) if each.of == "state")
+
+
+def keys_written(steps: Iterable[Step]) -> frozenset[str]:
+    """The top-level keys of the state that steps write."""
+    return frozenset(path.root for step in steps for path in step.writes())
+
+
+def words_of(broken: Mapping[int, Mapping[str, Any]]) -> set[str]:
+    """What steps with mistakes may have been meant to write."""
+    return {word for step in broken.values() for word in _words(step)}
+
+
 def unread_keys(steps: Iterable[Step], known: Iterable[str], given: Iterable[str]) -> Iterator[tuple[str, str | None]]:
     """Each given key of the state that no step reads and that is not known otherwise, and which one may be meant."""
-    read = (each.parts[0] for step in steps for each in _reads(step) if each.of == "state")
-    names = {*known, *map(str, read)}
+    names = {*known, *keys_read(steps)}
     return ((key, close_match(key, names)) for key in given if key not in names)
 
 

@@ -17,7 +17,17 @@ from treadle.errors import PluginError, TreadleError
 if TYPE_CHECKING:
     from treadle._plugins import Host
 
-__all__ = ["Envelope", "config_model", "open_sandbox", "provider_overrides", "sandbox_block"]
+__all__ = [
+    "Envelope",
+    "config_model",
+    "inheritable",
+    "inherited",
+    "open_sandbox",
+    "provider_overrides",
+    "sandbox_block",
+]
+
+_INHERITED = {"provider", "model", "stream", "max_retries", "strict_templates"}
 
 
 def _version_text(value: Any) -> Any:
@@ -75,6 +85,34 @@ def config_model(host: Host, used: Iterable[str], broken: Callable[[str, PluginE
             continue
         fields[name] = (annotation | None, Field(default=None, description=registered.offer.summary))
     return create_model("RunConfig", __base__=RunConfig, **fields) if fields else RunConfig
+
+
+def inheritable(host: Host) -> set[str]:
+    """Fields of a config that child workflows take over: how models are called, and how steps are tried.
+
+    What limits a run as a whole - its time, its slots, its sandbox, what it may spend - holds for each by itself.
+    """
+    return _INHERITED | _of_providers(host)
+
+
+def _of_providers(host: Host) -> set[str]:
+    return {
+        name
+        for name, registered in host.registry.all("config_field").items()
+        if isinstance(registered.offer, ConfigOffer) and registered.offer.provider
+    }
+
+
+def inherited(host: Host, config: RunConfig, own: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What a child workflow takes over from its parent's config.
+
+    :param own: the child's own block, which wins; with a provider of its own, the parent's model means nothing to it.
+    """
+    own = own or {}
+    names = inheritable(host) & config.model_fields_set
+    if own.get("provider") is not None and own["provider"] != config.provider:
+        names -= {"provider", "model", *_of_providers(host)}
+    return {name: getattr(config, name) for name in names if name not in own and getattr(config, name) is not None}
 
 
 def provider_overrides(host: Host, config: RunConfig) -> dict[str, dict[str, Any]]:

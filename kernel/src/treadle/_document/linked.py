@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field as dataclass_field
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from treadle._dataclasses import dataclass
 from treadle._document.outside import check_reference
 from treadle._document.problems import Path, Reporter, dotted_path, shown
 from treadle._document.reading import decode, read, unreadable
-from treadle.contracts.documents import DocumentCheck, LoadedDocument
-from treadle.contracts.step import Reference
+from treadle.contracts.documents import CheckedChild, ChildForm, DocumentCheck, LoadedDocument
+from treadle.contracts.step import Reference, Step
 from treadle.contracts.tool import Tool
 from treadle.errors import DocumentError, Severity, TreadleError
 
 if TYPE_CHECKING:
     from treadle._plugins import Host
 
-__all__ = ["Linked", "StepCheck", "read_document"]
+__all__ = ["ChildRequest", "Linked", "StepCheck", "read_document"]
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 _Key = tuple[str, type[BaseModel]]
@@ -70,46 +72,88 @@ def _checked(report: Reporter, model: type[ModelT]) -> tuple[ModelT | None, Repo
     return None, report
 
 
-class Linked:
-    """The documents of one workflow, by file and model."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildRequest:
+    """A workflow that a step has asked to be checked; see :meth:`DocumentCheck.workflow`. ``place`` is the step's."""
 
-    def __init__(self, host: Host, report: Reporter) -> None:
+    written: Any
+    place: Path
+    step_id: str
+    field: str
+    form: ChildForm
+    keys: frozenset[str]
+    scoped: frozenset[str]
+    isolated: bool
+    repeats: bool
+    then: Callable[[CheckedChild], None] | None
+
+    @property
+    def path(self) -> Path:
+        """Where it is written in the parent."""
+        return (*self.place, *dotted_path(self.field))
+
+
+@dataclass(slots=True)
+class _Read:
+    """What has been read for a workflow and all below it."""
+
+    values: dict[_Key, BaseModel] = dataclass_field(default_factory=dict)
+    loaded: dict[_Key, LoadedDocument[Any] | None] = dataclass_field(default_factory=dict)
+    reports: dict[int, Reporter] = dataclass_field(default_factory=dict)
+    children: list[Reporter] = dataclass_field(default_factory=list)
+
+
+class Linked:
+    """The documents of one workflow, by file and model, and the child workflows that it asks for."""
+
+    def __init__(self, host: Host, report: Reporter, outer: Linked | None = None) -> None:
         self.host = host
         self.report = report
-        self.values: dict[_Key, BaseModel] = {}
-        self._loaded: dict[_Key, LoadedDocument[Any] | None] = {}
-        self._reports: dict[int, Reporter] = {}
+        self.requests: list[ChildRequest] = []
+        self._all: _Read = _Read() if outer is None else outer._all
+
+    @property
+    def values(self) -> dict[_Key, BaseModel]:
+        """Every document as it was read."""
+        return self._all.values
+
+    def below(self, report: Reporter) -> Linked:
+        """That of a child workflow, whose problems go into that report. A file is read once for all of them."""
+        if not any(report is each for each in self._all.children):
+            self._all.children.append(report)
+        return Linked(self.host, report, self)
 
     def load(self, path: str, model: type[BaseModel]) -> tuple[LoadedDocument[Any] | None, Reporter | None]:
         """The document, and what was found in it where it is read for the first time."""
         key = (path, model)
-        if key in self._loaded:
-            return self._loaded[key], None
+        loaded = self._all.loaded
+        if key in loaded:
+            return loaded[key], None
         value, report = _read(path, model)
         document = LoadedDocument(value, path) if value is not None else None
-        self._loaded[key] = document
+        loaded[key] = document
         if document is not None:
             self.values[key] = document.value
-            self._reports[id(document)] = report
+            self._all.reports[id(document)] = report
         return document, report
 
     def report_of(self, document: LoadedDocument[Any]) -> Reporter:
         """Where problems of a document are noted."""
-        return self._reports[id(document)]
+        return self._all.reports[id(document)]
 
     def everything_found(self) -> None:
-        """Pass on to the workflow's report what was noted in its documents."""
-        for report in self._reports.values():
+        """Pass on to the workflow's report what was noted in its documents and in its child workflows."""
+        for report in (*self._all.reports.values(), *self._all.children):
             self.report.problems += report.problems
 
 
 class StepCheck(DocumentCheck):
     """The check of one step."""
 
-    def __init__(self, linked: Linked, place: Path, needed_by: str) -> None:
+    def __init__(self, linked: Linked, place: Path, step: Step) -> None:
         self._linked = linked
         self._place = place
-        self._needed_by = needed_by
+        self._step = step
 
     def load(
         self, path: str, model: type[ModelT], *, field: str, of: LoadedDocument[BaseModel] | None = None
@@ -126,11 +170,38 @@ class StepCheck(DocumentCheck):
 
     def refer(self, reference: Reference, *, of: LoadedDocument[BaseModel] | None = None) -> None:
         """Look up what is referred to."""
-        path = dotted_path(reference.field)
+        path, needed_by = dotted_path(reference.field), f"step type '{self._step.type}'"
         if of is None:
-            check_reference(reference, (*self._place, *path), self._needed_by, self._linked.host, self._linked.report)
+            check_reference(reference, (*self._place, *path), needed_by, self._linked.host, self._linked.report)
         else:
-            check_reference(reference, path, self._needed_by, self._linked.host, self._linked.report_of(of))
+            check_reference(reference, path, needed_by, self._linked.host, self._linked.report_of(of))
+
+    def workflow(
+        self,
+        written: Any,
+        *,
+        field: str,
+        form: ChildForm,
+        keys: Iterable[str] = (),
+        scoped: Iterable[str] = (),
+        isolated: bool = False,
+        repeats: bool = False,
+        then: Callable[[CheckedChild], None] | None = None,
+    ) -> None:
+        """Have a workflow checked, after this step."""
+        request = ChildRequest(
+            written=written,
+            place=self._place,
+            step_id=self._step.id,
+            field=field,
+            form=form,
+            keys=frozenset(keys),
+            scoped=frozenset(scoped),
+            isolated=isolated,
+            repeats=repeats,
+            then=then,
+        )
+        self._linked.requests.append(request)
 
     def tool(self, name: str) -> Tool | None:
         """A registered tool."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
@@ -20,18 +20,20 @@ from treadle._document.checking import (
     declared_by,
     note_fault,
 )
+from treadle._document.children import Children, Document, Examination, Wanted
 from treadle._document.copying import copied
-from treadle._document.dataflow import Knowledge, check_dataflow
-from treadle._document.envelope import Envelope, config_model, sandbox_block
+from treadle._document.dataflow import Knowledge, check_dataflow, keys_read, keys_written, words_of
+from treadle._document.envelope import Envelope, config_model, inherited, sandbox_block
 from treadle._document.linked import Linked
 from treadle._document.mending import mended
 from treadle._document.outside import check_requests
-from treadle._document.problems import Reporter, shown
+from treadle._document.problems import Path, Reporter, dotted_path, shown
 from treadle._document.provider_settings import problems_of_used_provider
 from treadle._document.reading import decode, read, unreadable
 from treadle._document.workflow import Workflow
 from treadle._plugins.versions import check_requirement
 from treadle.contracts.config import RunConfig
+from treadle.contracts.documents import CheckedChild
 from treadle.contracts.step import Step
 from treadle.errors import DocumentError, NotInstalledError, PluginError, TreadleError
 
@@ -95,16 +97,18 @@ def build_workflow(
     *,
     host: Host,
     config: Mapping[str, Any] | None = None,
+    source: str | None = None,
 ) -> Workflow:
     """Check a workflow given as plain data, of which a copy is kept.
 
+    :param source: the file that it came from, beside which those that it names are looked for.
     :raises DocumentError: as :func:`load_workflow`; the problems have paths and no lines.
     """
     report = Reporter(data=data)
     own = copied(data, report)
     if report.errors:
         raise DocumentError(report.problems)
-    return _check(own, report, host=host, source=None, overrides=config)
+    return _check(own, report, host=host, source=source, overrides=config)
 
 
 def _check(
@@ -116,36 +120,76 @@ def _check(
     overrides: Mapping[str, Any] | None,
     state_keys: Iterable[str] = (),
 ) -> Workflow:
+    linked = Linked(host, report)
+    given = {name: value for name, value in (overrides or {}).items() if value is not None}
+    document = Document(data=data, linked=linked, source=source, keys=frozenset(state_keys), overrides=given)
+    workflow = Children(_examine).check(document)
+    linked.everything_found()
+    if report.errors or workflow is None:
+        raise DocumentError(report.problems)
+    return replace(workflow, warnings=tuple(report.warnings))
+
+
+def _examine(document: Document) -> Examination:
+    """Check one document, and ask for those below it once its steps are read."""
+    data, linked, overrides, outer = document.data, document.linked, document.overrides, document.outer
+    host, report = linked.host, linked.report
     if not isinstance(data, Mapping):
         hint = "load_workflow reads a file" if isinstance(data, str) and data.endswith((".yaml", ".yml")) else None
         report.add((), "wrong-type", f"a workflow is a mapping with name and steps, not {shown(data)}", hint=hint)
-        raise DocumentError(report.problems)
+        return None
     envelope = _check_envelope(data, report)
     _check_requirements(data.get("requires"), report)
-    provider = (overrides or {}).get("provider")
-    config = _check_config(data.get("config"), host, report, provider_is_given=provider is not None)
-    linked = Linked(host, report)
+    provider = overrides.get("provider")
+    block = data.get("config")
+    passed = inherited(host, outer, block if isinstance(block, Mapping) else None) if outer is not None else {}
+    config = _check_config(block, passed, host, report, provider_is_given=provider is not None)
     read = _check_each_step(data.get("steps"), linked, report)
     steps = read.steps
     if config is not None and provider is None:
         check_default_provider(config, steps, host, report)
-    if config is not None:
+    if config is not None and "provider" not in passed:
         report.problems += problems_of_used_provider(provider or config.provider, steps.values(), host)
     order: tuple[tuple[str, str], ...] = ()
+    children: dict[tuple[str, str], Workflow] = {}
+    outer_reads: set[str] = set()
     if config is not None:
-        given = {name: value for name, value in (overrides or {}).items() if value is not None}
-        effective = config.model_copy(update=given)
+        effective = config.model_copy(update=dict(overrides))
         whole = {index: step for index, step in steps.items() if index not in read.broken}
         check_requests(whole, effective, host, report)
         # A block that is not known may have been meant for the state.
         blocks = (each for name, each in data.items() if name == "state_schema" or name not in Envelope.model_fields)
-        keys = frozenset(state_keys).union(*(each for each in blocks if isinstance(each, Mapping)))
+        keys = document.keys.union(*(each for each in blocks if isinstance(each, Mapping)))
         state = data["state"] if isinstance(data.get("state"), Mapping) else {}
-        known = Knowledge(state, keys, read.broken, frozenset(read.ids))
+        written = keys_written(read.standing.values())
+        around = keys.union(map(str, state), written)
+        doubtful = document.doubtful | words_of(read.broken)
+        below: dict[int, list[tuple[Path, frozenset[str]]]] = {}
+        for request in linked.requests:
+            child = yield Wanted(request, document, effective, around, doubtful)
+            if child is None:
+                continue
+            children[request.step_id, request.field] = child
+            of_child = frozenset(child.state) | keys_written(child.steps)
+            given = request.keys | request.scoped
+            if not request.isolated:
+                seen = (keys_read(child.steps) | child.outer_reads) - given - keys_written(child.steps)
+                outer_reads |= seen
+                below.setdefault(int(request.place[1]), []).append((dotted_path(request.field), seen))
+            if request.then is not None:
+                try:
+                    request.then(CheckedChild(child, of_child | given, around))
+                except Exception as error:
+                    place, name = (*request.place, "type"), steps[int(request.place[1])].type
+                    note_fault(place, name, "fails in check_document()", error, host, report)
+        if document.repeats:
+            keys |= written
+        scoped = {name: request.step_id for request in linked.requests for name in request.scoped}
+        known = Knowledge(state, keys, read.broken, frozenset(read.ids), doubtful, scoped, below)
         order = check_dataflow(read.standing, known, report, strict_outputs=effective.strict_outputs)
     if report.errors or envelope is None or config is None:
-        raise DocumentError(report.problems)
-    return Workflow(
+        return None
+    workflow = Workflow(
         name=envelope.name,
         version=envelope.version,
         description=envelope.description,
@@ -155,11 +199,12 @@ def _check(
         steps=tuple(steps.values()),
         data=data,
         host=host,
-        source=source,
-        warnings=tuple(report.warnings),
+        source=document.source,
         order=order,
         documents=linked.values,
-    ).with_config(**(overrides or {}))
+        outer_reads=frozenset(outer_reads),
+    ).with_config(**overrides)
+    return replace(workflow, children=children) if children else workflow
 
 
 def _check_envelope(data: Mapping[str, Any], report: Reporter) -> Envelope | None:
@@ -182,11 +227,14 @@ def _check_requirements(block: Any, report: Reporter) -> None:
             report.add(("requires", index), "bad-value", error.message, hint=error.hint)
 
 
-def _check_config(block: Any, host: Host, report: Reporter, *, provider_is_given: bool) -> RunConfig | None:
+def _check_config(
+    block: Any, passed: Mapping[str, Any], host: Host, report: Reporter, *, provider_is_given: bool
+) -> RunConfig | None:
+    """The config, with what is ``passed`` on from a parent's where it says nothing itself."""
     block = {} if block is None else block
     if not isinstance(block, Mapping):
         return None
-    block = {**host.settings.config, **block}
+    block = {**host.settings.config, **passed, **block}
 
     def broken(name: str, error: PluginError) -> None:
         report.add(("config", name), "plugin", error.message, hint=error.hint, at_key=True)
@@ -202,7 +250,7 @@ def _check_config(block: Any, host: Host, report: Reporter, *, provider_is_given
         config = rest
     if config.sandbox is not None or host.settings.sandbox is not None:
         _check_sandbox(config.sandbox or {}, host, report)
-    if not provider_is_given:
+    if not provider_is_given and "provider" not in passed:
         check_provider(config, host, report)
     return config
 
@@ -294,7 +342,6 @@ def _check_each_step(block: Any, linked: Linked, report: Reporter) -> _Steps:
     check_duplicate_ids(ids, report)
     check_dependencies(ids, depends_on, report)
     check_steps(steps, ids, linked, report)
-    linked.everything_found()
     return read
 
 

@@ -38,6 +38,8 @@ class Workflow:
     :param order: order-only edges, each from the id of the earlier step to that of the later one: the later one starts
         once the other has settled, whatever became of it, and sees what it wrote.
     :param documents: files that steps name, as they were read, by path and model.
+    :param children: workflows that steps run, checked with this one, by the step's id and its field.
+    :param outer_reads: keys that those read of this one's state.
     """
 
     name: str
@@ -53,6 +55,8 @@ class Workflow:
     warnings: tuple[Problem, ...] = ()
     order: tuple[tuple[str, str], ...] = ()
     documents: Mapping[tuple[str, type[BaseModel]], BaseModel] = field(default_factory=dict, repr=False)
+    outer_reads: frozenset[str] = frozenset()
+    children: Mapping[tuple[str, str], Workflow] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def digest(self) -> str:
@@ -64,7 +68,7 @@ class Workflow:
         """A sentence for each key given to a run that the workflow neither has nor reads: it is probably misspelt."""
         from treadle._document.dataflow import unread_keys
 
-        for key, meant in unread_keys(self.steps, self.state, state_keys):
+        for key, meant in unread_keys(self.steps, {*self.state, *self.outer_reads}, state_keys):
             yield f"no step reads state key '{key}'" + (f"; did you mean '{meant}'?" if meant else "")
 
     def sandbox_block(self) -> BaseModel | None:
@@ -89,7 +93,7 @@ class Workflow:
             return self
         from pydantic import ValidationError
 
-        from treadle._document.envelope import config_model
+        from treadle._document.envelope import config_model, inheritable
         from treadle._document.problems import explain
 
         if "provider" in changes:
@@ -106,4 +110,25 @@ class Workflow:
                 raise ConfigurationError(f"{place}: unknown field", hint=hint) from error
             message, hint = explain(first)
             raise ConfigurationError(f"{place}: {message}", hint=hint) from error
-        return replace(self, config=config)
+        below = {name: each for name, each in changes.items() if name in inheritable(self.host)}
+        return replace(self, config=config, children=_changed(self.children, below) if below else self.children)
+
+
+def _changed(
+    children: Mapping[tuple[str, str], Workflow], changes: Mapping[str, Any]
+) -> dict[tuple[str, str], Workflow]:
+    """The child workflows under another config, and theirs. There may be any number below each other."""
+    known: dict[int, Workflow] = {}
+    pending = list(children.values())
+    while pending:
+        each = pending[-1]
+        below = [child for child in each.children.values() if id(child) not in known]
+        if below:
+            pending += below
+            continue
+        pending.pop()
+        if id(each) not in known:
+            own = {place: known[id(child)] for place, child in each.children.items()}
+            config = each.config.model_copy(update=changes)
+            known[id(each)] = replace(each, config=config, children=own)
+    return {place: known[id(child)] for place, child in children.items()}

@@ -14,19 +14,21 @@ if TYPE_CHECKING:
     from treadle._engine.meter import Meter
     from treadle._engine.observers import Hub
     from treadle._engine.run import Run
+    from treadle._engine.state import StateView
 
 __all__ = ["ChildHub", "ParentStep"]
 
 
 @dataclass(frozen=True, slots=True)
 class ParentStep:
-    """The attempt of a step that runs a child, under ``key`` where it runs several."""
+    """The attempt of a step that runs a child, under ``key`` where it runs several; over ``state``, if any."""
 
     run: Run
     step_id: str
     attempt: int
     key: str
     meter: Meter
+    state: StateView | None = None
 
     @property
     def path(self) -> str:

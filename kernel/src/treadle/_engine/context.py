@@ -29,7 +29,7 @@ from treadle.contracts.results import Pending, RunResult
 from treadle.contracts.sources import AttachmentFetcher, AttachmentRequest
 from treadle.contracts.step import DoneCall, StepContext
 from treadle.contracts.tool import Tool, ToolContext
-from treadle.errors import SandboxError, ToolError, TreadleError
+from treadle.errors import SandboxError, StepError, ToolError, TreadleError
 from treadle.messages import Completed, EmbedRequest, EmbedResponse, MediaPart, ModelRequest, ModelResponse, TextDelta
 from treadle.nurseries import lone_error
 
@@ -56,6 +56,19 @@ def _first(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+def evaluate(expression: Expression, names: Mapping[str, Any], warn: Callable[[str], None]) -> Any:
+    """The expression's value, with a warning of what is missing.
+
+    :raises ExpressionError: it cannot be evaluated.
+    """
+    value = expression.evaluate(names)
+    for each in expression.references:
+        # Nothing equals what is missing: without a word, a misspelt name would always take the other branch.
+        if look_up(names[each.root], each.parts) is MISSING and not _ABOUT_MISSING.search(expression.source):
+            warn(f"'{each.text}' is missing, and reads as null in the expression {expression.source!r}")
+    return value
 
 
 class RunningStep(StepContext):
@@ -107,15 +120,9 @@ class RunningStep(StepContext):
         result: dict[str, Any] = copy.deepcopy(rendered) if arguments.state_paths else rendered
         return result
 
-    def evaluate(self, expression: Expression) -> Any:
+    def evaluate(self, expression: Expression, names: Mapping[str, Any] | None = None) -> Any:
         """The expression's value over ``state`` and ``steps``."""
-        names = {"state": self._view, "steps": self._steps}
-        value = expression.evaluate(names)
-        for each in expression.references:
-            # Nothing equals what is missing: without a word, a misspelt name would always take the other branch.
-            if look_up(names[each.root], each.parts) is MISSING and not _ABOUT_MISSING.search(expression.source):
-                self.warn(f"'{each.text}' is missing, and reads as null in the expression {expression.source!r}")
-        return value
+        return evaluate(expression, {"state": self._view, "steps": self._steps, **(names or {})}, self.warn)
 
     def exchange(self, request: ModelRequest) -> Exchange:
         """Call a model."""
@@ -232,12 +239,20 @@ class RunningStep(StepContext):
                 )
         return result
 
+    def workflow(self, field: str) -> Workflow:
+        """The workflow under that field, as it was checked."""
+        found = self._run.workflow.children.get((self.step_id, field))
+        if found is None:
+            raise StepError(f"step '{self.step_id}' has had no workflow checked under '{field}'")
+        return found
+
     async def run_child(
         self,
         workflow: Workflow | Mapping[str, Any] | str | os.PathLike[str],
         *,
         key: str = "",
         state: Mapping[str, Any] | None = None,
+        inherit: bool = False,
     ) -> RunResult:
         """Run another workflow to its end, as a child of this step."""
         run, slot = self._run, self._slot
@@ -245,7 +260,7 @@ class RunningStep(StepContext):
             raise ValueError(f"{key!r} cannot be the key of a child run; use letters, digits, '_', '.' and '-'")
         if key in self._child_keys:
             raise ValueError(f"this attempt has run a child with the key '{key}'; give each child a key of its own")
-        parent = ParentStep(run, self.step_id, self.attempt, key, self._meter)
+        parent = ParentStep(run, self.step_id, self.attempt, key, self._meter, self._view if inherit else None)
         child = run.child(workflow, state, parent)
         self._child_keys.add(key)
         slot.children += 1

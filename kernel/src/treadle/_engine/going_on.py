@@ -45,8 +45,10 @@ def restore(run: Run, index: int, step: Step, sees: int, kept: StepRecord) -> No
 def go_on(run: Run, step: Step, progress: _Progress, kept: StepRecord) -> bool:
     """Take a step up where an earlier process left it. True where it must wait to be told what became of a call."""
     assert run._earlier is not None
+    path = run._path(step.id)
+    below_goes_on = not kept.is_under_way and run._earlier.is_unfinished_below(path)
     if not kept.is_under_way:
-        kept.end_attempt(run._earlier.forget_below(run._path(step.id)))
+        kept.end_attempt(() if below_goes_on else run._earlier.forget_below(path))
         progress.before = kept.attempt
     progress.attempt, progress.done = kept.attempt, kept.done_calls(run.tool)
     progress.meter.add(kept.spent.usage, kept.spent.cost_usd)
@@ -54,6 +56,7 @@ def go_on(run: Run, step: Step, progress: _Progress, kept: StepRecord) -> bool:
         progress.meter.add_unknown()
     if not kept.is_under_way:
         run._begin_attempt(step, progress)
+        progress.kept = kept if below_goes_on else None
         return False
     progress.kept = kept
     if run.hub.active:

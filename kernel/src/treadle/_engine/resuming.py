@@ -89,6 +89,11 @@ class StepRecord:
         return self.result is not None and self.result.status is StepStatus.SUCCESS
 
     @property
+    def has_failed(self) -> bool:
+        """Whether its last attempt has failed."""
+        return self.result is not None and self.result.status in (StepStatus.FAILED, StepStatus.TIMEOUT)
+
+    @property
     def is_under_way(self) -> bool:
         """Whether its last attempt has not come to an end."""
         return self.attempt > 0 and (self.result is None or self.result.status in _UNDER_WAY)
@@ -175,6 +180,8 @@ class Record:
         self._children: dict[str, int] = {}
         self._runs_below: dict[str, dict[str, None]] = {}
         self._steps_below: dict[str, dict[str, None]] = {}
+        self._tried_anew: set[str] = set()
+        """Steps that had failed when another process went on, and whose child runs go on where they were."""
         self._last = 0.0
         for entry in entries:
             if entry.kind not in ("run_started", "run_resumed") or entry.step:
@@ -223,7 +230,8 @@ class Record:
         """
         if isinstance(self.workflow, Workflow):
             return self.workflow
-        return build_workflow(self.workflow["document"], host=host, config=self.workflow["overrides"])
+        recorded, source = self.workflow, self.workflow.get("source")
+        return build_workflow(recorded["document"], host=host, config=recorded["overrides"], source=source)
 
     def state_before(self, workflow: Workflow, step: str) -> dict[str, Any]:
         """The state as the step saw it: the run's own, and what the steps before it wrote.
@@ -295,6 +303,9 @@ class Record:
         elif entry.kind == "run_resumed":
             self.state |= data["state"]
             self.result = None
+            self._tried_anew = {
+                path for path, step in self.steps.items() if step.has_failed and self.is_unfinished_below(path)
+            }
             self.assume(data["assumed"])
             self.assumed = {}
         elif entry.kind == "run_finished":
@@ -310,7 +321,10 @@ class Record:
         data = entry.data
         calls = step.tool_calls if entry.kind.startswith("tool") else step.model_calls
         if entry.kind == "step_started":
-            step.end_attempt(self.forget_below(entry.step))
+            step.end_attempt(() if entry.step in self._tried_anew else self.forget_below(entry.step))
+            if entry.step in self._tried_anew:
+                self._tried_anew.remove(entry.step)
+                self.take_over_below(entry.step, entry.attempt)
             step.attempt, step.result = entry.attempt, None
         elif entry.kind == "step_finished":
             step.result, step.outcome = data["result"], data.get("outcome", step.outcome)
@@ -324,6 +338,19 @@ class Record:
                 if call.ordinal == entry.ordinal:
                     call.answer = data
                     break
+
+    def is_unfinished_below(self, path: str) -> bool:
+        """Whether a step of a child run of that step has begun and has not succeeded: then its child runs go on.
+
+        Where all of them came to a good end and the step failed all the same, they are run anew with it.
+        """
+        below = (self.steps.get(name) for name in self._steps_below.get(path, ()))
+        return any(each is not None and each.attempt and not each.is_done for each in below)
+
+    def take_over_below(self, path: str, attempt: int) -> None:
+        """Go on in another attempt of a step with what its child runs did in the one before."""
+        for child in self._runs_below.get(path, ()):
+            self._children[child] = attempt
 
     def forget_below(self, path: str) -> list[StepRecord]:
         """Drop what the child runs of a step did, as a new attempt runs them anew; it is given back for its cost."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -14,7 +16,7 @@ import trio
 from treadle._dataclasses import dataclass
 from treadle._document import build_workflow, load_workflow, open_sandbox, provider_overrides, sandbox_block
 from treadle._engine.children import ChildHub, ParentStep
-from treadle._engine.context import RunningStep
+from treadle._engine.context import RunningStep, evaluate
 from treadle._engine.done_calls import DoneCalls
 from treadle._engine.failures import Failure, wait_before
 from treadle._engine.gateway import Gateway
@@ -44,6 +46,7 @@ from treadle.contracts.results import Pending, RunResult, RunStatus, StepResult,
 from treadle.contracts.sandbox import Sandbox
 from treadle.contracts.step import Step, StepOutcome
 from treadle.contracts.tool import Tool
+from treadle.errors import ExpressionError
 from treadle.messages import Usage
 from treadle.nurseries import open_nursery
 from treadle.redaction import Redactor
@@ -99,6 +102,7 @@ class Run:
         self._parent = parent
         self._earlier: Record | None = below(parent) if parent else earlier
         self._given = state or {}
+        self._graphs: dict[int, tuple[Workflow, Graph]] = {}
         self._root: Run = parent.run._root if parent else self
         self._place = parent.run._path(parent.path) if parent else ""
         self.run_id: str = f"{self._root.run_id}.{self._place}" if parent else run_id or secrets.token_hex(6)
@@ -113,16 +117,17 @@ class Run:
         if parent:
             self.hub = ChildHub(self._root.hub, self._root.run_id, self._place)
         self._journal = session.journal
-        self._graph = graph = Graph.of(workflow.steps, workflow.order)
+        self._graph = graph = self._root._graph_of(workflow)
         self._settling = Settling(self._graph, pass_over_failures=self.config.on_step_failure == "continue")
-        self._state = RunState({**(earlier.state if earlier else workflow.state), **self._given})
+        if parent and parent.state is not None:
+            self._state = RunState(self._given, parent.state, workflow.state)
+        else:
+            self._state = RunState({**(earlier.state if earlier else workflow.state), **self._given})
         self._ancestors: dict[int, int] = {}
         self._readers = [len(each) + len(more) for each, more in zip(graph.dependents, graph.followers, strict=True)]
         self._results: dict[str, StepResult] = {}
         self._progress: dict[str, _Progress] = {}
         self._slots = Slots(self.config.max_concurrent_steps)
-        self.threads = trio.Semaphore(max(_THREADS, self.config.max_concurrent_steps))
-        self.processes = trio.Semaphore(self.config.max_concurrent_steps)
         self._nursery: trio.Nursery | None = None
         self._now: Callable[[], float]
         self._scope = trio.CancelScope()
@@ -132,6 +137,16 @@ class Run:
         self._sandbox: Resource[Sandbox] | None = None
         self._sandbox_block: BaseModel | None = None
         self._warnings: dict[RunWarning, None] = {}
+
+    @cached_property
+    def threads(self) -> trio.Semaphore:
+        """For blocking calls in threads."""
+        return trio.Semaphore(max(_THREADS, self.config.max_concurrent_steps))
+
+    @cached_property
+    def processes(self) -> trio.Semaphore:
+        """For blocking calls in processes."""
+        return trio.Semaphore(self.config.max_concurrent_steps)
 
     def tool(self, name: str) -> Tool:
         """The tool of that name: the run's own, or the session's.
@@ -185,6 +200,13 @@ class Run:
             workflow = build_workflow(workflow, host=host)
         return Run(self.session, workflow, state=state, parent=parent)
 
+    def _graph_of(self, workflow: Workflow) -> Graph:
+        """The graph of a workflow, made once for however many runs of it there are below this one."""
+        known = self._graphs.get(id(workflow))
+        if known is None:
+            known = self._graphs[id(workflow)] = workflow, Graph.of(workflow.steps, workflow.order)
+        return known[1]
+
     def _path(self, step: str) -> str:
         """The dotted path of a step, or of the run itself, from the outermost run."""
         return f"{self._place}.{step}" if step and self._place else step or self._place
@@ -211,33 +233,46 @@ class Run:
         started = self._now() - time_used(self)
         ids = tuple(step.id for step in self._graph.steps)
         attempt = self._parent.attempt if self._parent else 0
-        workflow, state = self.workflow, self._state.initial
+        workflow, state = self.workflow, self._state.own
         if self.redactor.is_active:
             self._note_concealed()
             workflow, state = redacted_workflow(workflow, self.redactor), self.redactor.state(state)
         record_start(self, attempt, workflow, state)
-        async with open_nursery() as keepers:
-            self.hub.start(keepers)
-            try:
-                self.hub.send(RunStarted(run_id=self.run_id, workflow_name=self.workflow.name, steps=ids))
-                await self._run_steps(keepers)
-                result = real = self._result(trio.current_time() - started)
-                if self.redactor.is_active:
-                    steps = {name: self._told(each) for name, each in real.step_results.items()}
-                    final = self.redactor.state(real.final_state)
-                    result = self.redactor.hide(replace(real, step_results=steps, final_state=final))
-                self.record("run_finished", "", attempt, 0, {"result": result})
-                self.hub.send(RunFinished(run_id=self.run_id, result=result))
-            finally:
-                self.hub.close()
-                if self._sandbox is not None:
-                    self._sandbox.close()
-        return real if self._parent else result
+        if self._parent is None or self.config.sandbox is not None:
+            async with open_nursery() as keepers:
+                self.hub.start(keepers)
+                if self.workflow.host.registry.names("sandbox"):
+                    self._sandbox = Resource(keepers, self._open_sandbox)
+                try:
+                    real, result = await self._run_through(ids, started, attempt)
+                finally:
+                    self.hub.close()
+                    if self._sandbox is not None:
+                        self._sandbox.close()
+        else:  # what it may do with tools is what the outer run may
+            self._sandbox = self._parent.run._sandbox
+            real, result = await self._run_through(ids, started, attempt)
+        if self._parent is None:
+            return result
+        outer = self._parent.state
+        return real if outer is None else replace(real, final_state=ChainMap(dict(real.final_state), outer))  # type: ignore[arg-type]  # only read
 
-    async def _run_steps(self, keepers: trio.Nursery) -> None:
-        sandboxes = self.workflow.host.registry.names("sandbox")
-        if sandboxes:
-            self._sandbox = Resource(keepers, self._open_sandbox)
+    async def _run_through(self, ids: tuple[str, ...], started: float, attempt: int) -> tuple[RunResult, RunResult]:
+        """The result, and what may be told of it."""
+        if self._parent is None:
+            self.hub.send(RunStarted(run_id=self.run_id, workflow_name=self.workflow.name, steps=ids))
+        await self._run_steps()
+        result = real = self._result(trio.current_time() - started)
+        if self.redactor.is_active:
+            steps = {name: self._told(each) for name, each in real.step_results.items()}
+            final = self.redactor.state(real.final_state)
+            result = self.redactor.hide(replace(real, step_results=steps, final_state=final))
+        self.record("run_finished", "", attempt, 0, {"result": result})
+        if self._parent is None:
+            self.hub.send(RunFinished(run_id=self.run_id, result=result))
+        return real, result
+
+    async def _run_steps(self) -> None:
         limit = self.config.timeout
         if limit is not None:
             self._scope.deadline = trio.current_time() + time_left(self, limit)
@@ -300,6 +335,8 @@ class Run:
             if kept is not None and kept.is_done:
                 restore(self, index, step, sees, kept)
                 continue
+            if step.when is not None and not (kept and kept.is_under_way) and not self._is_wanted(index, step, sees):
+                continue
             meter = Meter(outer=self._parent.meter) if self._parent else Meter()
             progress = self._progress[step.id] = _Progress(self._now(), meter, self._slots.take())
             if kept is None:
@@ -307,6 +344,23 @@ class Run:
             elif go_on(self, step, progress, kept):
                 continue
             self._nursery.start_soon(self._run_step, index, step, sees, progress)
+
+    def _is_wanted(self, index: int, step: Step, sees: int) -> bool:
+        """Whether the step's ``when`` is true. Where it is not, or cannot be told, the step settles here."""
+        assert step.when is not None
+        steps = _StepsView(self, sees)
+        try:
+            names = {"state": StateView(self._state, sees, steps), "steps": steps}
+            if evaluate(step.when, names, partial(self.warn, step.id)):
+                return True
+        except ExpressionError as error:
+            self._progress[step.id] = progress = _Progress(self._now(), Meter(), Slot(self._slots))
+            self._fail(index, step, Failure.of(error, step.retry), progress)
+            return False
+        self._note_skipped(step.id, f"when: {step.when.source} is not true")
+        for skipped in self._settling.settle(index, StepStatus.SKIPPED):
+            self._skip(skipped)
+        return False
 
     def _begin_attempt(self, step: Step, progress: _Progress) -> None:
         progress.attempt += 1
@@ -454,8 +508,10 @@ class Run:
 
     def _skip(self, skipped: Skipped) -> None:
         self._sees(skipped.index)
-        step_id = self._graph.steps[skipped.index].id
-        result = StepResult(step_id=step_id, status=StepStatus.SKIPPED, reason=skipped.reason)
+        self._note_skipped(self._graph.steps[skipped.index].id, skipped.reason)
+
+    def _note_skipped(self, step_id: str, reason: str) -> None:
+        result = StepResult(step_id=step_id, status=StepStatus.SKIPPED, reason=reason)
         self.record("step_finished", step_id, 0, 0, {"result": result})
         self._note(result)
 
@@ -537,7 +593,9 @@ class Run:
             workflow_name=self.workflow.name,
             status=status,
             step_results=results,
-            final_state={name: self._state.read(name, EVERYTHING) for name in self._state.names(EVERYTHING)},
+            final_state={
+                name: self._state.read(name, EVERYTHING) for name in self._state.names(EVERYTHING, only_own=True)
+            },
             total_tokens=usage.total_tokens,
             total_cost_usd=None if unknown_cost else cost,
             total_duration_ms=seconds * 1000,

@@ -34,7 +34,9 @@ class Settling:
        step, unless failures are to be passed over.
     3. Something it waits for was skipped because of a router: skipped, naming the router, unless another thing it
        waits for lies on that router's taken branch and succeeded. So a join after a branch runs.
-    4. Otherwise it may start.
+    4. Something it waits for was skipped by its own ``when``: skipped, naming that, unless another thing it waits for
+       succeeded.
+    5. Otherwise it may start.
 
     What it only starts after must have settled too, and has no part in the decision. A paused step has not settled:
     what waits for it is not decided, and everything else goes on.
@@ -74,11 +76,15 @@ class Settling:
         return bool(self._ready)
 
     def settle(self, index: int, status: StepStatus, not_taken: frozenset[int] = _NONE) -> Iterator[Skipped]:
-        """A step has run. Gives the steps that are skipped in consequence; those that may start become ready.
+        """A step has run, or was skipped by its own ``when``.
+
+        Gives the steps that are skipped in consequence; those that may start become ready.
 
         Must be iterated to its end.
         """
         self.status[index] = status
+        if status is StepStatus.SKIPPED:  # by its own ``when``
+            self._skipped_by[index] = frozenset({index})
         if not_taken:
             self._not_taken[index] = not_taken
         if self._has_routers:
@@ -110,7 +116,11 @@ class Settling:
     def _why_skip(self, index: int) -> str | None:
         graph = self.graph
         if graph.gates[index]:
-            refusing = frozenset(gate for gate in graph.gates[index] if index in self._not_taken.get(gate, _NONE))
+            refusing = frozenset(
+                gate
+                for gate in graph.gates[index]
+                if index in self._not_taken.get(gate, _NONE) or gate in self._skipped_by[gate]
+            )
             if refusing:
                 self._skipped_by[index] = refusing
                 return f"{self._names(refusing)} did not choose it"
@@ -133,9 +143,12 @@ class Settling:
         if unexcused:
             for dependency in graph.dependencies[index]:
                 if self.status[dependency] is StepStatus.SUCCESS:
-                    unexcused -= self._branch[dependency]
+                    skipped = frozenset(each for each in unexcused if each in self._skipped_by[each])
+                    unexcused -= self._branch[dependency] | skipped
         if unexcused:
             self._skipped_by[index] = unexcused
+            if all(each in self._skipped_by[each] for each in unexcused):
+                return f"it follows {self._names(unexcused)}, which was skipped"
             return f"it follows a branch that {self._names(unexcused)} did not choose"
         return None
 

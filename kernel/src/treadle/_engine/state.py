@@ -168,16 +168,31 @@ class _Key:
 
 
 class RunState:
-    """All versions of all keys."""
+    """All versions of all keys.
 
-    def __init__(self, initial: Mapping[str, Any]) -> None:
-        for key, value in initial.items():
-            if not isinstance(key, str):
-                raise StateError(f"state: a key must be text, not {type(key).__name__} ({key!r})")
-            check_value(value, f"state.{key}")
+    :param initial: what it begins with.
+    :param outer: the state that it begins over: what is in neither ``initial`` nor written is read there. It stands
+        still, and nothing of it is copied.
+    :param defaults: what is read where ``outer`` has nothing either.
+    """
+
+    def __init__(
+        self, initial: Mapping[str, Any], outer: StateView | None = None, defaults: Mapping[str, Any] | None = None
+    ) -> None:
         # The run's own: whoever changes a result, or what was given, reaches no other run.
-        self.initial: Mapping[str, Any] = {key: _copied(value) for key, value in initial.items()}
+        self._outer = outer
+        self.initial: Mapping[str, Any] = _own(initial)
+        self._defaults: Mapping[str, Any] = _own(defaults) if defaults else {}
+        if self._defaults:
+            # Of several states over each other, the outermost that has a key is the one that has it for all.
+            outside = () if outer is None else frozenset(outer)
+            self._defaults = {name: value for name, value in self._defaults.items() if name not in outside}
         self._keys: dict[str, _Key] = {}
+
+    @property
+    def own(self) -> Mapping[str, Any]:
+        """What it begins with, but for what is only read in another state."""
+        return {**self._defaults, **self.initial}
 
     def prepare(self, writer: int, sees: int, writes: Iterable[tuple[StatePath, Any]]) -> Callable[[], None]:
         """Check what step ``writer``, which sees ``sees``, writes, and give the function that writes it.
@@ -205,28 +220,56 @@ class RunState:
                 root = version.path.root
                 key = self._keys.get(root)
                 if key is None:
-                    key = self._keys[root] = _Key(self.initial.get(root, MISSING))
+                    key = self._keys[root] = _Key(self.read(root, 0))
                 key.append(version)
 
         return make
 
     def read(self, root: str, sees: int) -> Any:
         """The value of a top-level key as one sees it who sees those writers, or MISSING."""
-        key = self._keys.get(root)
-        visible = key.writers & sees if key is not None else 0
-        if key is None or not visible:
-            return self.initial.get(root, MISSING)
-        return key.read(visible)
+        state = self
+        while True:  # states may begin over each other any number of times
+            key = state._keys.get(root)
+            visible = key.writers & sees if key is not None else 0
+            if key is not None and visible:
+                return key.read(visible)
+            for values in (state.initial, state._defaults):
+                if root in values:
+                    return values[root]
+            if state._outer is None:
+                return MISSING
+            state, sees = state._outer.place
 
-    def names(self, sees: int) -> Iterator[str]:
-        """The top-level keys as one sees them: the initial ones, then those written, in the order of their writers."""
-        yield from self.initial
+    def names(self, sees: int, *, only_own: bool = False) -> Iterator[str]:
+        """The top-level keys as one sees them: the initial ones, then those written, in the order of their writers.
+
+        Those of the state that this one begins over come first, or with ``only_own`` not at all.
+        """
+        if self._outer is None or only_own:
+            return self._names(sees)
+        states: list[tuple[RunState, int]] = [(self, sees)]
+        while (outer := states[-1][0]._outer) is not None:
+            states.append(outer.place)
+        return iter(dict.fromkeys(name for state, seen in reversed(states) for name in state._names(seen)))
+
+    def _names(self, sees: int) -> Iterator[str]:
+        initial = {**self._defaults, **self.initial} if self._defaults else self.initial
+        yield from initial
         written = (
             (_lowest_bit(key.writers & sees), name)
             for name, key in self._keys.items()
-            if name not in self.initial and key.writers & sees
+            if name not in initial and key.writers & sees
         )
         yield from (name for _, name in sorted(written))
+
+
+def _own(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Checked values of a state, as nobody else has them."""
+    for key, value in values.items():
+        if not isinstance(key, str):
+            raise StateError(f"state: a key must be text, not {type(key).__name__} ({key!r})")
+        check_value(value, f"state.{key}")
+    return {key: _copied(value) for key, value in values.items()}
 
 
 def _lowest_bit(bits: int) -> int:
@@ -250,6 +293,11 @@ class StateView(Mapping[str, Any]):
                 return self._steps
             raise KeyError(name)
         return value
+
+    @property
+    def place(self) -> tuple[RunState, int]:
+        """The state, and the writers that are seen."""
+        return self._state, self._sees
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and (name == "steps" or self._state.read(name, self._sees) is not MISSING)

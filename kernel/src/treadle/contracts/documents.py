@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from treadle._dataclasses import dataclass
 from treadle.errors import Severity
@@ -11,10 +12,11 @@ from treadle.errors import Severity
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from treadle import Workflow
     from treadle.contracts.step import Reference
     from treadle.contracts.tool import Right, Tool
 
-__all__ = ["DocumentCheck", "LoadedDocument"]
+__all__ = ["CheckedChild", "ChildForm", "DocumentCheck", "LoadedDocument"]
 
 ModelT = TypeVar("ModelT", bound="BaseModel")
 DocumentT_co = TypeVar("DocumentT_co", bound="BaseModel", covariant=True)
@@ -26,6 +28,24 @@ class LoadedDocument(Generic[DocumentT_co]):
 
     value: DocumentT_co
     file: str
+
+
+ChildForm = Literal["path", "workflow", "steps", "step"]
+"""How a workflow that a step runs is written: the path of its file, a whole workflow, its steps alone, or one step."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckedChild:
+    """A workflow that a step will run, and in which nothing is wrong.
+
+    :param keys: the top-level keys that its state may have at its end; of one that starts over its parent's state
+        without those of the parent.
+    :param outer_keys: those that the state of the workflow around it may have.
+    """
+
+    workflow: Workflow
+    keys: frozenset[str]
+    outer_keys: frozenset[str]
 
 
 class DocumentCheck(ABC):
@@ -50,6 +70,35 @@ class DocumentCheck(ABC):
     def tool(self, name: str) -> Tool | None:
         """A registered tool, None where it cannot be had; :meth:`refer` says why."""
         return None
+
+    def workflow(
+        self,
+        written: Any,
+        *,
+        field: str,
+        form: ChildForm,
+        keys: Iterable[str] = (),
+        scoped: Iterable[str] = (),
+        isolated: bool = False,
+        repeats: bool = False,
+        then: Callable[[CheckedChild], None] | None = None,
+    ) -> None:
+        """Have a workflow checked that the step will run; it then takes it from :meth:`StepContext.workflow`.
+
+        What is wrong in a file is noted in that file, and what is wrong in anything else where it stands. A path is
+        looked for in the working directory and then beside the file that names it. Files that run each other in a
+        circle are refused. The child's config takes the provider, the model and how they are used from the parent's,
+        where its own does not say.
+
+        It is checked after this method has returned: any number of files may be below each other.
+
+        :param keys: keys of the state that the step gives it.
+        :param scoped: further ones, which are known to it by these names and mean nothing outside of it.
+        :param isolated: whether it does not start over the state that the step sees.
+        :param repeats: whether it is run again over what it wrote itself.
+        :param then: called once it has been checked, where nothing is wrong with it.
+        """
+        return
 
     def ask(self, right: Right) -> None:
         """Tell those who want to know it that the step will ask for something. Nothing is looked up or granted."""

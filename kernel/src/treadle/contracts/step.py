@@ -149,8 +149,8 @@ class StepContext(ABC):
         """
 
     @abstractmethod
-    def evaluate(self, expression: Expression) -> Any:
-        """The expression's value over ``state`` and ``steps``.
+    def evaluate(self, expression: Expression, names: Mapping[str, Any] | None = None) -> Any:
+        """The expression's value over ``state`` and ``steps``; ``names`` may give others under these two names.
 
         :raises ExpressionError: it cannot be evaluated.
         """
@@ -208,12 +208,20 @@ class StepContext(ABC):
         """
         raise NotImplementedError  # not abstract: doubles of a context need no files
 
+    def workflow(self, field: str) -> Workflow:
+        """The workflow under that field, as it was checked with the document; see :meth:`DocumentCheck.workflow`.
+
+        :raises StepError: the step did not have it checked.
+        """
+        raise NotImplementedError  # not abstract: doubles of a context need not run workflows
+
     async def run_child(
         self,
         workflow: Workflow | Mapping[str, Any] | str | os.PathLike[str],
         *,
         key: str = "",
         state: Mapping[str, Any] | None = None,
+        inherit: bool = False,
     ) -> RunResult:
         """Run another workflow to its end, as a child of this step.
 
@@ -228,6 +236,9 @@ class StepContext(ABC):
         :param workflow: a checked workflow, or the file or plain data of one.
         :param key: names this child where an attempt runs several: letters, digits, ``_``, ``.`` and ``-``.
         :param state: initial values that win over the child's own, key by key.
+        :param inherit: whether the child starts over this step's state. It reads there what neither ``state`` gives nor
+            a step of its own has written; its own ``state:`` block is then for what is not there either. Nothing is
+            copied; ``final_state`` shows all of it, and the record only what is the child's own.
         :raises DocumentError: the file or data has problems.
         :raises StateError: a value of ``state`` cannot be kept in a state.
         :raises ValueError: the key is not one, or this attempt has used it.
@@ -296,6 +307,7 @@ class Step(BaseModel, ABC):
     id: str = Field(pattern=r"^\w[\w.-]*$", description="names the step; unique in the workflow")
     type: str = Field(description="the step type")
     depends_on: tuple[str, ...] = Field(default=(), description="steps that must have settled before this one starts")
+    when: Expression | None = Field(default=None, description="the step is skipped where this is not true")
     output: StatePath | None = Field(default=None, description="state path that receives what the step makes")
     timeout: float | None = Field(default=None, gt=0, description="most seconds an attempt may take")
     retry: RetrySettings = Field(

@@ -81,9 +81,9 @@ class FakeContext(StepContext):
         rendered: dict[str, Any] = arguments.render(self._state, strict=self.config.strict_templates, warn=self.warn)
         return rendered
 
-    def evaluate(self, expression: Expression) -> Any:
+    def evaluate(self, expression: Expression, names: Mapping[str, Any] | None = None) -> Any:
         """The expression's value; ``steps`` is empty."""
-        return expression.evaluate({"state": self._state, "steps": {}})
+        return expression.evaluate({"state": self._state, "steps": {}, **(names or {})})
 
     def exchange(self, request: ModelRequest) -> Exchange:
         """Ask the model."""
