@@ -32,7 +32,8 @@ _ANY = {"command": "any command", "read": "any path", "write": "any path", "host
 class _Asking(DocumentCheck):
     """Listens to what the steps of a checked workflow say of themselves."""
 
-    workflow: Workflow
+    checked: Workflow
+    above: str = ""
     step: str = ""
     found: dict[Right, dict[str, None]] = field(default_factory=dict)
     referred: dict[str, None] = field(default_factory=dict)
@@ -40,7 +41,7 @@ class _Asking(DocumentCheck):
     def load(
         self, path: str, model: type[ModelT], *, field: str, of: LoadedDocument[BaseModel] | None = None
     ) -> LoadedDocument[ModelT] | None:
-        known = self.workflow.documents.get((path, model))
+        known = self.checked.documents.get((path, model))
         return LoadedDocument(known, path) if isinstance(known, model) else None
 
     def refer(self, reference: Reference, *, of: LoadedDocument[BaseModel] | None = None) -> None:
@@ -52,7 +53,7 @@ class _Asking(DocumentCheck):
 
     def tool(self, name: str) -> Tool | None:
         try:
-            loaded = self.workflow.host.load("tool", name)
+            loaded = self.checked.host.load("tool", name)
         except treadle.TreadleError:
             return None  # validate has warned of it
         made: Tool = loaded if isinstance(loaded, treadle.Tool) else loaded()
@@ -63,12 +64,12 @@ class _Asking(DocumentCheck):
 
     def hear(self, step: Step) -> None:
         """Take in all that a step says."""
-        self.step, self.referred = step.id, {}
+        self.step, self.referred = f"{self.above}{step.id}", {}
         asked = len(self.found)
         step.check_document(self)
         for reference in step.references():
             self.refer(reference)
-        own = {right.name for right, steps in self.found.items() if right.kind == "tool" and step.id in steps}
+        own = {right.name for right, steps in self.found.items() if right.kind == "tool" and self.step in steps}
         for name in self.referred:
             if name in own:
                 continue  # the step has said itself with which arguments
@@ -76,19 +77,25 @@ class _Asking(DocumentCheck):
             tool = self.tool(name)
             for right in tool.rights(None) if tool is not None else ():
                 self.ask(right)
-        for request in step.model_requests(self.workflow.config):
+        for request in step.model_requests(self.checked.config):
             self.ask(Right(kind="model", name=request.model or "*"))
         if "provider" in step.needs and not any(
-            right.kind == "model" and step.id in steps for right, steps in list(self.found.items())[asked:]
+            right.kind == "model" and self.step in steps for right, steps in list(self.found.items())[asked:]
         ):
-            self.ask(Right(kind="model", name=self.workflow.config.model or "*"))
+            self.ask(Right(kind="model", name=self.checked.config.model or "*"))
 
 
 def _asked(workflow: Workflow) -> dict[Right, list[str]]:
-    asking = _Asking(workflow)
-    for step in workflow.steps:
-        asking.hear(step)
-    return {right: list(steps) for right, steps in asking.found.items()}
+    """What the steps ask for, and those of the workflows that they run, by their dotted ids."""
+    found: dict[Right, dict[str, None]] = {}
+    pending = [("", workflow)]
+    while pending:
+        above, each = pending.pop(0)
+        asking = _Asking(each, above=above, found=found)
+        for step in each.steps:
+            asking.hear(step)
+        pending += [(f"{above}{step_id}.", child) for (step_id, _), child in each.children.items()]
+    return {right: list(steps) for right, steps in found.items()}
 
 
 def rights_json(workflow: Workflow) -> dict[str, Any]:

@@ -55,6 +55,8 @@ def workflow_schema(host: Host, *, left_out: LeftOut = lambda error: None) -> Sc
     common = {"id": step["properties"]["id"], "type": step["properties"]["type"] | _names(offers)}
     for name, model in steps.items():
         _describe_step(name, defs[_key(reference(model))], model, host)
+        for field in defs[_key(reference(model))]["properties"].values():
+            _describe_child(field, reference(Step), offers)
     what = "A step. Its type says which further fields it has."
     step |= {"title": "step", "description": what, "properties": common, "required": list(common)}
     step["allOf"] = [_if("type", name, reference(model)) for name, model in steps.items()] or [{}]  # may not be empty
@@ -195,6 +197,23 @@ def _describe_step(name: str, schema: Schema, model: type[Step], host: Host) -> 
                 field = field["items"] if part.isdecimal() else field["properties"][part]
             if reference.role != "file" and reference.role != "object":
                 _suggest(field, _offers(host, reference.role))
+
+
+def _describe_child(field: Schema, step: Schema, offers: Mapping[str, Registered]) -> None:
+    """A field with a workflow in it, which says so in its own schema: ``workflow``, ``steps`` or ``step``."""
+    form = field.pop("x-treadle-form", None)
+    if form == "workflow":
+        _set_type(field, {"$ref": "#"})
+    elif form == "steps":
+        _set_type(field, {"type": "array", "items": step, "minItems": 1})
+    elif form == "step":  # it needs no id, which the schema of any other step demands
+        _set_type(field, {"type": "object", "properties": {"type": _names(offers)}, "required": ["type"]})
+
+
+def _set_type(field: Schema, schema: Schema) -> None:
+    for key in ("anyOf", "type", "items", "additionalProperties", "minItems"):
+        field.pop(key, None)
+    field["anyOf"] = [schema, {"type": "null"}]
 
 
 def _names(offers: Mapping[str, Registered]) -> Schema:

@@ -220,7 +220,8 @@ class RunState:
                 root = version.path.root
                 key = self._keys.get(root)
                 if key is None:
-                    key = self._keys[root] = _Key(self.read(root, 0))
+                    first = self.initial.get(root, MISSING) if self._outer is None else self.read(root, 0)
+                    key = self._keys[root] = _Key(first)
                 key.append(version)
 
         return make

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from treadle_graph.text import short_label, visible
+from treadle_graph.text import inner_graphs, short_label, visible
 
 if TYPE_CHECKING:
     from treadle_graph.graph import WorkflowGraph
@@ -13,24 +14,35 @@ __all__ = ["draw"]
 
 
 def draw(graph: WorkflowGraph) -> str:
-    """The digraph, top down; steps that choose are diamonds."""
-    choosing = {edge.source for edge in graph.edges if edge.by_choice}
+    """The digraph, top down; steps that choose are diamonds, and workflows that steps run are clusters."""
     lines = [
         f"digraph {_quoted(_escaped(visible(graph.name)))} {{",
         '    node [shape=box, style=rounded, fontname="Helvetica,Arial,sans-serif"];',
         '    edge [fontname="Helvetica,Arial,sans-serif", fontsize=10];',
+        *_steps(graph, "", "    "),
     ]
-    for node in graph.nodes:
-        label = _quoted(f"{_escaped(visible(node.id))}\\n{_escaped(visible(node.type))}")
-        shape = ', shape=diamond, style=""' if node.id in choosing else ""
-        lines.append(f"    {_quoted(node.id)} [label={label}{shape}];")
-    for edge in graph.edges:
-        label = f" [label={_quoted(_escaped(short_label(edge.label)))}]" if edge.label else ""
-        lines.append(f"    {_quoted(edge.source)} -> {_quoted(edge.target)}{label};")
-    dashed = "[style=dashed, constraint=false]"
-    lines += [f"    {_quoted(edge.source)} -> {_quoted(edge.target)} {dashed};" for edge in graph.order]
+    for number, (path, inner) in enumerate(inner_graphs(graph)):
+        lines.append(f"    subgraph cluster_{number} {{")
+        lines.append(f"        label={_quoted(_escaped(visible(path)))};")
+        lines += [*_steps(inner, f"{path}.", "        "), "    }"]
     lines.append("}")
     return "\n".join(lines) + "\n"
+
+
+def _steps(graph: WorkflowGraph, prefix: str, indent: str) -> Iterator[str]:
+    choosing = {edge.source for edge in graph.edges if edge.by_choice}
+    for node in graph.nodes:
+        text = f"{_escaped(visible(node.id))}\\n{_escaped(visible(node.type))}"
+        if node.when:
+            text += f"\\nwhen {_escaped(short_label(node.when))}"
+        shape = ', shape=diamond, style=""' if node.id in choosing else ""
+        yield f"{indent}{_quoted(prefix + node.id)} [label={_quoted(text)}{shape}];"
+    for edge in graph.edges:
+        label = f" [label={_quoted(_escaped(short_label(edge.label)))}]" if edge.label else ""
+        yield f"{indent}{_quoted(prefix + edge.source)} -> {_quoted(prefix + edge.target)}{label};"
+    for edge in graph.order:
+        dashed = "[style=dashed, constraint=false]"
+        yield f"{indent}{_quoted(prefix + edge.source)} -> {_quoted(prefix + edge.target)} {dashed};"
 
 
 def _quoted(text: str) -> str:

@@ -22,12 +22,16 @@ class GraphNode:
 
     :param depends_on: ids of the steps it waits for, as the document lists them, each once.
     :param label: what to call it in a drawing: id and type.
+    :param when: the condition under which it runs; None where it always does.
+    :param inner: the graph of the workflow that it runs; None where it runs none.
     """
 
     id: str
     type: str
     depends_on: tuple[str, ...]
     label: str
+    when: str | None = None
+    inner: WorkflowGraph | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +75,21 @@ class WorkflowGraph:
 
         :raises ValueError: the steps wait for each other; of a workflow that has been checked this is never so.
         """
+        inner: dict[int, WorkflowGraph] = {}
+        pending = [workflow]
+        while pending:  # there may be any number of workflows below each other
+            here = pending[-1]
+            missing = [each for each in here.children.values() if id(each) not in inner]
+            if missing:
+                pending += missing
+            else:
+                pending.pop()
+                inner[id(here)] = cls._of(here, inner)
+        return inner[id(workflow)]
+
+    @classmethod
+    def _of(cls, workflow: Workflow, inner: Mapping[int, WorkflowGraph]) -> WorkflowGraph:
+        below = {step_id: inner[id(each)] for (step_id, _), each in workflow.children.items()}
         steps = {step.id: step for step in workflow.steps}
         number = {step_id: index for index, step_id in enumerate(steps)}
         nodes = tuple(
@@ -79,6 +98,8 @@ class WorkflowGraph:
                 type=step.type,
                 depends_on=tuple(dict.fromkeys(step.depends_on)),
                 label=f"{step.id} ({step.type})",
+                when=step.when.source if step.when else None,
+                inner=below.get(step.id),
             )
             for step in steps.values()
         )
@@ -165,7 +186,14 @@ class WorkflowGraph:
         return {
             "name": self.name,
             "nodes": [
-                {"id": node.id, "type": node.type, "depends_on": list(node.depends_on), "label": node.label}
+                {
+                    "id": node.id,
+                    "type": node.type,
+                    "depends_on": list(node.depends_on),
+                    "label": node.label,
+                    **({} if node.when is None else {"when": node.when}),
+                    **({} if node.inner is None else {"inner": node.inner.to_dict()}),
+                }
                 for node in self.nodes
             ],
             "edges": [

@@ -7,9 +7,10 @@ mean something inside them is written as an entity code (``#quot;``, ``#35;``), 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from treadle_graph.text import short_label, visible
+from treadle_graph.text import inner_graphs, short_label, visible
 
 if TYPE_CHECKING:
     from treadle_graph.graph import WorkflowGraph
@@ -28,20 +29,29 @@ _PLAIN_ID = re.compile(r"[A-Za-z0-9_]+")
 
 
 def draw(graph: WorkflowGraph) -> str:
-    """The flowchart, top down; steps that choose are rhombs."""
-    names = [_name(node.id, index) for index, node in enumerate(graph.nodes)]
+    """The flowchart, top down; steps that choose are rhombs, and workflows that steps run are boxes of their own."""
+    lines = ["flowchart TD", *_steps(graph, "", "    ")]
+    for number, (path, inner) in enumerate(inner_graphs(graph)):
+        lines.append(f'    subgraph inner{number}["{_escaped(visible(path))}"]')
+        lines += [*_steps(inner, f"i{number}_", "        "), "    end"]
+    return "\n".join(lines) + "\n"
+
+
+def _steps(graph: WorkflowGraph, prefix: str, indent: str) -> Iterator[str]:
+    names = [prefix + _name(node.id, index) for index, node in enumerate(graph.nodes)]
     name_of = {node.id: name for node, name in zip(graph.nodes, names, strict=True)}
     choosing = {edge.source for edge in graph.edges if edge.by_choice}
-    lines = ["flowchart TD"]
     for node, name in zip(graph.nodes, names, strict=True):
         text = f"{_escaped(visible(node.id))}<br/>{_escaped(visible(node.type))}"
-        lines.append(f'    {name}{{"{text}"}}' if node.id in choosing else f'    {name}["{text}"]')
+        if node.when:
+            text += f"<br/>when {_escaped(short_label(node.when))}"
+        yield f'{indent}{name}{{"{text}"}}' if node.id in choosing else f'{indent}{name}["{text}"]'
     for edge in graph.edges:
         label = _escaped(short_label(edge.label)) if edge.label else ""
         arrow = f'-->|"{label}"|' if label else "-->"
-        lines.append(f"    {name_of[edge.source]} {arrow} {name_of[edge.target]}")
-    lines += [f"    {name_of[edge.source]} -.-> {name_of[edge.target]}" for edge in graph.order]
-    return "\n".join(lines) + "\n"
+        yield f"{indent}{name_of[edge.source]} {arrow} {name_of[edge.target]}"
+    for edge in graph.order:
+        yield f"{indent}{name_of[edge.source]} -.-> {name_of[edge.target]}"
 
 
 def _name(step_id: str, index: int) -> str:

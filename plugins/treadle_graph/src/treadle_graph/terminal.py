@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from treadle_graph.rails import Event, Mark, lay
-from treadle_graph.text import cell_width, cut, short_label, visible
+from treadle_graph.text import cell_width, cut, inner_graphs, short_label, visible
 
 if TYPE_CHECKING:
     from treadle_graph.graph import GraphEdge, WorkflowGraph
@@ -77,7 +77,10 @@ def draw(graph: WorkflowGraph, *, width: int, ascii_only: bool) -> str:
     title = cut(visible(graph.name), width - 30, glyphs.cut)
     counts = f"{steps:,} step{'' if steps == 1 else 's'}" + (f", longest path {longest:,}" if longest > 1 else "")
     head = [f"{title}: {counts}", ""] if steps else [f"{title}: {counts}"]
-    return "".join(f"{line.rstrip()}\n" for line in [*head, *_rows(graph, width, glyphs)])
+    lines = [*head, *_rows(graph, width, glyphs)]
+    for path, inner in inner_graphs(graph):
+        lines += ["", f"{cut(visible(path), width - 1, glyphs.cut)}:", *_rows(inner, width, glyphs)]
+    return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
 def _rows(graph: WorkflowGraph, width: int, glyphs: Glyphs) -> Iterator[str]:
@@ -99,6 +102,7 @@ def _rows(graph: WorkflowGraph, width: int, glyphs: Glyphs) -> Iterator[str]:
         notes = [_branch(edge, glyphs, named=len(node.depends_on) > 1) for edge in choices.get(node.id, ())]
         if step in rails.named:
             notes.append(f"{glyphs.waits_for} {', '.join(map(visible, node.depends_on))}")
+        notes += [f"when {short_label(node.when, glyphs.cut)}"] if node.when else []
         notes += [f"after {visible(edge.source)}" for edge in graph.order if edge.target == node.id]
         mark = glyphs.choice if node.id in choosing else glyphs.step
         first, *more = _text(names[step], types[step], notes, columns, room, glyphs)

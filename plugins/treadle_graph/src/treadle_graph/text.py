@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-__all__ = ["cell_width", "cut", "short_label", "visible"]
+if TYPE_CHECKING:
+    from treadle_graph.graph import WorkflowGraph
+
+__all__ = ["cell_width", "cut", "inner_graphs", "short_label", "visible"]
+
+MOST_INNER = 50
+"""How many of the workflows inside are drawn."""
 
 LABEL_LENGTH = 30
 """A condition is cut after so many characters; two more are let pass, as the mark of a cut is not shorter."""
@@ -59,3 +67,16 @@ def cut(text: str, cells: int, mark: str = "…") -> str:
             break
         kept.append(char)
     return "".join(kept) + mark
+
+
+def inner_graphs(graph: WorkflowGraph) -> Iterator[tuple[str, WorkflowGraph]]:
+    """The workflows that steps run, each with the dotted id of its step; each once, however often it is run."""
+    seen: set[int] = set()
+    pending = [("", graph)]
+    while pending:
+        above, here = pending.pop(0)
+        for node in here.nodes:
+            if node.inner is not None and id(node.inner) not in seen and len(seen) < MOST_INNER:
+                seen.add(id(node.inner))
+                pending.append((f"{above}{node.id}.", node.inner))
+                yield f"{above}{node.id}", node.inner
