@@ -51,6 +51,8 @@ _ROUTES = "test_the_first_true_condition_wins_and_the_others_branches_are_skippe
 _RUNS = "test_a_run_is_recorded_listed_and_gone_on_with"
 _FLAGS = "test_the_flags_of_run_override_the_config"
 
+_SUBWORKFLOW = "test_a_subworkflow_starts_from_and_gives_back_what_the_table_says"
+
 ROWS: tuple[Row, ...] = (
     *_rows("top", "name version description config state state_schema steps", "same", _CALL),
     Row(
@@ -168,7 +170,11 @@ ROWS: tuple[Row, ...] = (
         _AGENT,
     ),
     Row("agent file.memory", "same", "", _TALKS),
-    *_later("subworkflow", "workflow_path workflow_inline isolated_state input return_keys", "treadle-flow"),
+    Row("subworkflow.workflow_path", "better", "also looked for beside the file that names it", _SUBWORKFLOW),
+    Row("subworkflow.workflow_inline", "better", "checked with the workflow around it, as files are", _SUBWORKFLOW),
+    Row("subworkflow.isolated_state", "better", "without it, its own `state:` is for what is not there", _SUBWORKFLOW),
+    Row("subworkflow.input", "better", "rendered, and `state.key` passes the value", _SUBWORKFLOW),
+    Row("subworkflow.return_keys", "better", "a missing key is a warning", _SUBWORKFLOW),
     *_later("approval_gate", "notify timeout_seconds on_timeout", "treadle-approval"),
     Row(
         "embed.inputs",
@@ -236,6 +242,8 @@ WAITING: dict[str, set[str]] = {}
 ADDED = {
     "top": {"requires"},
     "config": {"strict_templates"},
+    "step types": {"foreach", "loop"},
+    "step": {"when"},
     "retry": {"max_wait"},
     "sandbox": {"max_body_bytes", "max_output_bytes"},
     "usage": {"cache_read_tokens", "cache_write_tokens"},

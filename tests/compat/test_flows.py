@@ -621,3 +621,38 @@ def test_what_stops_a_file_from_loading(host, changes, path):
     with pytest.raises(treadle.DocumentError) as caught:
         treadle.build_workflow({**steps(giving("a")), **changes}, host=host)
     assert any(problem.path.startswith(path) for problem in caught.value.problems), str(caught.value)
+
+
+# --- subworkflow ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "made"),
+    [
+        ({}, {"a": 1, "b": 2, "told": "1 2"}),
+        ({"input": {"a": "{state.a}!"}}, {"a": "1!", "b": 2, "told": "1! 2"}),
+        ({"isolated_state": True}, {"a": 10, "b": 2, "told": "10 2"}),
+        ({"isolated_state": True, "input": {"b": "state.a"}}, {"a": 10, "b": 1, "told": "10 1"}),
+        ({"return_keys": ["told", "nothing"]}, {"told": "1 2"}),
+    ],
+    ids=["the parent's state", "input", "isolated", "isolated input", "return_keys"],
+)
+@pytest.mark.parametrize("form", ["workflow_path", "workflow_inline"])
+async def test_a_subworkflow_starts_from_and_gives_back_what_the_table_says(host, tmp_path, form, fields, made):
+    inner = steps(
+        {"id": "tell", "type": "tool", "tool_name": "give", "tool_args": {"value": "{state.a} {b}"}, "output": "told"},
+        state={"a": 10, "b": 2},
+    )
+    (tmp_path / "inner.yaml").write_text(json.dumps(inner), encoding="utf-8")
+    given = "inner.yaml" if form == "workflow_path" else inner
+    sub = {"id": "sub", "type": "subworkflow", form: given, "output": "made", **fields}
+    result, _ = await run(host, steps(sub, state={"a": 1}))
+    assert result.status == "success", result.error
+    assert result.final_state == {"a": 1, "made": made}
+
+
+async def test_a_failed_subworkflow_fails_the_step_in_its_own_words(host):
+    inner = steps({"id": "no", "type": "tool", "tool_name": "fail", "tool_args": {"text": "boom"}})
+    inner["steps"][0]["retry"] = {"max_retries": 0}
+    result, _ = await run(host, steps({"id": "sub", "type": "subworkflow", "workflow_inline": inner}))
+    assert result.error == "step 'sub': step 'no': tool 'fail' failed: RuntimeError: boom"

@@ -69,7 +69,7 @@ def test_every_field_of_the_code_is_in_the_table_or_listed_as_ours(host: Host) -
         "step": treadle.Step,
         "retry": RetrySettings,
         "sandbox": host.sole("sandbox", "a test").load().block_model,
-        **{name: host.load("step_type", name) for name in ("llm_call", "embed", "router", "agent")},
+        **{name: host.load("step_type", name) for name in ("llm_call", "embed", "router", "agent", "subworkflow")},
     }
     for where, model in models.items():
         own = set(model.model_fields) - (common if where not in ("step", "top") else set())
@@ -78,7 +78,7 @@ def test_every_field_of_the_code_is_in_the_table_or_listed_as_ours(host: Host) -
     assert config - ADDED["config"] == there("config")
     assert set(host.load("step_type", "tool").model_fields) - common == {"tool_name", "tool_args"}
     assert set(host.registry.names("tool")) | {"tool_name", "tool_args"} == there("tool")
-    assert set(host.names("step_type")) <= {row.place.partition(".")[0] for row in ROWS}
+    assert set(host.names("step_type")) - ADDED["step types"] <= {row.place.partition(".")[0] for row in ROWS}
 
 
 # --- what is not there yet ------------------------------------------------------------------------
@@ -90,7 +90,7 @@ _EXAMPLES: dict[str, Any] = {
     "attachments": [{"source": "a.png"}],
 }
 
-_STEPS = {"subworkflow", "approval_gate"}
+_STEPS = {"approval_gate"}
 
 
 def document(row: Row) -> dict[str, Any]:
