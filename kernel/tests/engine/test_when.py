@@ -79,5 +79,5 @@ def test_targets_of_a_router_that_is_skipped_are_not_chosen() -> None:
 
 
 def test_a_mistake_in_it_is_found_when_the_file_loads() -> None:
-    with pytest.raises(treadle.DocumentError, match="steps.a.when: column 1: "):
+    with pytest.raises(treadle.DocumentError, match=r"steps\.a\.when: column 1: "):
         treadle.build_workflow({"name": "w", "steps": [step("a", when="score > 3")]}, host=host_of())

@@ -24,13 +24,13 @@ def sketch(
     made = [
         _step(step_id, waits_for, (targets or {}).get(step_id), types or {}) for step_id, waits_for in steps.items()
     ]
-    workflow: Any = SimpleNamespace(name=name, steps=tuple(made), order=tuple(order))
+    workflow: Any = SimpleNamespace(name=name, steps=tuple(made), order=tuple(order), children={})
     return WorkflowGraph.of(workflow)
 
 
 def _step(step_id: str, waits_for: Sequence[str], targets: Mapping[str, str] | None, types: Mapping[str, str]) -> Any:
     kind = types.get(step_id, "router" if targets else "task")
-    return SimpleNamespace(id=step_id, type=kind, depends_on=tuple(waits_for), targets=lambda: targets or {})
+    return SimpleNamespace(id=step_id, type=kind, depends_on=tuple(waits_for), when=None, targets=lambda: targets or {})
 
 
 @pytest.fixture(scope="session", name="sketch")

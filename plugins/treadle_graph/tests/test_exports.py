@@ -139,8 +139,56 @@ def _one_choice(label: str, draw: Callable[[WorkflowGraph], str]) -> list[str]:
     from typing import Any
 
     steps = [
-        SimpleNamespace(id="r", type="router", depends_on=(), targets=lambda: {"t": label}),
-        SimpleNamespace(id="t", type="task", depends_on=("r",), targets=dict),
+        SimpleNamespace(id="r", type="router", depends_on=(), when=None, targets=lambda: {"t": label}),
+        SimpleNamespace(id="t", type="task", depends_on=("r",), when=None, targets=dict),
     ]
-    workflow: Any = SimpleNamespace(name="x", steps=steps, order=())
+    workflow: Any = SimpleNamespace(name="x", steps=steps, order=(), children={})
     return [line for line in draw(WorkflowGraph.of(workflow)).splitlines() if '"r"' in line or "s_r" in line]
+
+
+INSIDE = """
+name: outer
+steps:
+  - id: a
+    type: llm_call
+    when: 1 < 2
+    prompt: x
+  - id: sub
+    type: subworkflow
+    depends_on: [a]
+    workflow_inline:
+      name: inner
+      steps: [{id: each, type: foreach, items: [1], step: {type: llm_call, prompt: x}}]
+"""
+
+
+def _inside() -> WorkflowGraph:
+    import treadle
+
+    return WorkflowGraph.of(treadle.parse_workflow(INSIDE, host=treadle.Host.discover(), config={"provider": "mock"}))
+
+
+def test_what_a_step_runs_is_drawn_as_a_part_of_its_own() -> None:
+    graph = _inside()
+    assert graph.to_mermaid() == (
+        "flowchart TD\n"
+        '    s_a["a<br/>llm_call<br/>when 1 #60; 2"]\n'
+        '    s_sub["sub<br/>subworkflow"]\n'
+        "    s_a --> s_sub\n"
+        '    subgraph inner0["sub"]\n'
+        '        i0_s_each["each<br/>foreach"]\n'
+        "    end\n"
+        '    subgraph inner1["sub.each"]\n'
+        '        i1_s_step["step<br/>llm_call"]\n'
+        "    end\n"
+    )
+    assert '    subgraph cluster_1 {\n        label="sub.each";\n        "sub.each.step"' in graph.to_dot()
+    text = graph.to_text(ascii_only=True)
+    assert "o  a    llm_call     when 1 < 2" in text
+    assert text.endswith("\nsub:\no  each  foreach\n\nsub.each:\no  step  llm_call\n")
+
+
+def test_the_dict_of_a_graph_has_what_is_inside() -> None:
+    first, second = _inside().to_dict()["nodes"]
+    assert first["when"] == "1 < 2"
+    assert second["inner"]["nodes"][0]["inner"]["nodes"][0]["id"] == "step"

@@ -243,6 +243,7 @@ def _graph(steps: Mapping[str, Sequence[str]]) -> WorkflowGraph:
 class _Workflow:
     name = "random"
     order = ()
+    children: Mapping[object, object] = {}
 
     def __init__(self, steps: Mapping[str, Sequence[str]]) -> None:
         self.steps = [_Step(step, waits_for) for step, waits_for in steps.items()]
@@ -250,6 +251,7 @@ class _Workflow:
 
 class _Step:
     type = "task"
+    when = None
 
     def __init__(self, step_id: str, depends_on: Sequence[str]) -> None:
         self.id, self.depends_on = step_id, depends_on

@@ -201,13 +201,14 @@ def test_every_picture_is_tidy_and_shows_each_edge(steps: Mapping[str, tuple[lis
             id=step,
             type="task",
             depends_on=waits_for,
+            when=None,
             targets=lambda step=step, chooses=chooses: (
                 {each: f"state.{each} > 1" for each, (waits, _) in steps.items() if step in waits} if chooses else {}
             ),
         )
         for step, (waits_for, chooses) in steps.items()
     ]
-    workflow: Any = SimpleNamespace(name="random", steps=made, order=())
+    workflow: Any = SimpleNamespace(name="random", steps=made, order=(), children={})
     graph = WorkflowGraph.of(workflow)
     picture = Picture(graph.to_svg())
     picture.assert_tidy()

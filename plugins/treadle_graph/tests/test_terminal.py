@@ -229,8 +229,10 @@ def read(text: str) -> dict[str, list[str]]:
 
 
 def _graph(steps: Mapping[str, Sequence[str]]) -> WorkflowGraph:
-    made = [SimpleNamespace(id=step, type="task", depends_on=each, targets=dict) for step, each in steps.items()]
-    workflow: Any = SimpleNamespace(name="random", steps=made, order=())
+    made = [
+        SimpleNamespace(id=step, type="task", depends_on=each, when=None, targets=dict) for step, each in steps.items()
+    ]
+    workflow: Any = SimpleNamespace(name="random", steps=made, order=(), children={})
     return WorkflowGraph.of(workflow)
 
 
