@@ -6,17 +6,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from treadle._dataclasses import dataclass
+from treadle._document import sandbox_block
 from treadle.contracts.events import RunEvent, RunFinished, RunStarted, StepFinished
 
 if TYPE_CHECKING:
     import trio
+    from pydantic import BaseModel
 
     from treadle._engine.meter import Meter
     from treadle._engine.observers import Hub
     from treadle._engine.run import Run
     from treadle._engine.state import StateView
+    from treadle.contracts.sandbox import Sandbox
 
-__all__ = ["ChildHub", "ParentStep"]
+__all__ = ["ChildHub", "ParentStep", "block_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +71,17 @@ class ChildHub:
 
     def close(self) -> None:
         """Nothing: the outermost run goes on."""
+
+
+def block_of(run: Run, kind: type[Sandbox]) -> BaseModel:
+    """What the sandbox holds a run to: its own block within the deployment's, and within every outer run's."""
+    missing = [run]
+    while run._sandbox_block is None and run._parent is not None:
+        run = run._parent.run
+        missing.append(run)
+    outer = missing.pop()._sandbox_block if run._sandbox_block is not None else None
+    for run in reversed(missing):
+        block = sandbox_block(run.workflow.host, kind, run.config.sandbox or {})
+        outer = run._sandbox_block = block if outer is None else kind.combine(outer, block)
+    assert outer is not None
+    return outer

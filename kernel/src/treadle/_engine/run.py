@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from treadle._dataclasses import dataclass
-from treadle._document import build_workflow, load_workflow, open_sandbox, provider_overrides, sandbox_block
-from treadle._engine.children import ChildHub, ParentStep
-from treadle._engine.context import RunningStep, evaluate
+from treadle._document import build_workflow, load_workflow, open_sandbox, provider_overrides
+from treadle._engine.children import ChildHub, ParentStep, block_of
+from treadle._engine.context import RunningStep
 from treadle._engine.done_calls import DoneCalls
 from treadle._engine.failures import Failure, wait_before
 from treadle._engine.gateway import Gateway
@@ -27,6 +27,7 @@ from treadle._engine.observers import Hub
 from treadle._engine.redacting import redacted_keys, redacted_workflow, redactor_of
 from treadle._engine.resources import Resource
 from treadle._engine.resuming import Record, StepRecord
+from treadle._engine.seeing import StepsView, is_wanted
 from treadle._engine.sending import clean
 from treadle._engine.settling import Settling, Skipped
 from treadle._engine.slots import Slot, Slots
@@ -46,7 +47,6 @@ from treadle.contracts.results import Pending, RunResult, RunStatus, StepResult,
 from treadle.contracts.sandbox import Sandbox
 from treadle.contracts.step import Step, StepOutcome
 from treadle.contracts.tool import Tool
-from treadle.errors import ExpressionError
 from treadle.messages import Usage
 from treadle.nurseries import open_nursery
 from treadle.redaction import Redactor
@@ -304,21 +304,7 @@ class Run:
         return not self._progress and not self._settling.has_ready and self._first_failed() is None
 
     def _open_sandbox(self) -> Sandbox:
-        return open_sandbox(self.workflow.host, self._block_of)
-
-    def _block_of(self, kind: type[Sandbox]) -> BaseModel:
-        """What the sandbox holds this run to: its own block within the deployment's, and within every outer run's."""
-        run = self
-        missing = [run]
-        while run._sandbox_block is None and run._parent is not None:
-            run = run._parent.run
-            missing.append(run)
-        outer = missing.pop()._sandbox_block if run._sandbox_block is not None else None
-        for run in reversed(missing):
-            block = sandbox_block(run.workflow.host, kind, run.config.sandbox or {})
-            outer = run._sandbox_block = block if outer is None else kind.combine(outer, block)
-        assert outer is not None
-        return outer
+        return open_sandbox(self.workflow.host, partial(block_of, self))
 
     def start_ready(self) -> None:
         """Start what may start: all that others can see of it here, as trio runs new tasks in any order."""
@@ -335,7 +321,7 @@ class Run:
             if kept is not None and kept.is_done:
                 restore(self, index, step, sees, kept)
                 continue
-            if step.when is not None and not (kept and kept.is_under_way) and not self._is_wanted(index, step, sees):
+            if step.when is not None and not (kept and kept.is_under_way) and not is_wanted(self, index, step, sees):
                 continue
             meter = Meter(outer=self._parent.meter) if self._parent else Meter()
             progress = self._progress[step.id] = _Progress(self._now(), meter, self._slots.take())
@@ -344,23 +330,6 @@ class Run:
             elif go_on(self, step, progress, kept):
                 continue
             self._nursery.start_soon(self._run_step, index, step, sees, progress)
-
-    def _is_wanted(self, index: int, step: Step, sees: int) -> bool:
-        """Whether the step's ``when`` is true. Where it is not, or cannot be told, the step settles here."""
-        assert step.when is not None
-        steps = _StepsView(self, sees)
-        try:
-            names = {"state": StateView(self._state, sees, steps), "steps": steps}
-            if evaluate(step.when, names, partial(self.warn, step.id)):
-                return True
-        except ExpressionError as error:
-            self._progress[step.id] = progress = _Progress(self._now(), Meter(), Slot(self._slots))
-            self._fail(index, step, Failure.of(error, step.retry), progress)
-            return False
-        self._note_skipped(step.id, f"when: {step.when.source} is not true")
-        for skipped in self._settling.settle(index, StepStatus.SKIPPED):
-            self._skip(skipped)
-        return False
 
     def _begin_attempt(self, step: Step, progress: _Progress) -> None:
         progress.attempt += 1
@@ -371,7 +340,7 @@ class Run:
             self.hub.send(StepStarted(run_id=self.run_id, step_id=step.id, attempt=progress.attempt))
 
     async def _run_step(self, index: int, step: Step, sees: int, progress: _Progress) -> None:
-        steps = _StepsView(self, sees)
+        steps = StepsView(self, sees)
         view = StateView(self._state, sees, steps)
         while True:
             context = RunningStep(
@@ -624,35 +593,3 @@ def _output_of(step: Step) -> tuple[str | int, ...] | None:
 
 def _undecided(step_id: str) -> StepResult:
     return StepResult(step_id=step_id, status=StepStatus.PENDING, reason="it comes after a step that is paused")
-
-
-class _StepsView(Mapping[str, Any]):
-    """``steps.<id>`` as one step sees it: output and status of each ancestor that made something or failed."""
-
-    __slots__ = ("_run", "_sees")
-
-    def __init__(self, run: Run, sees: int) -> None:
-        self._run = run
-        self._sees = sees
-
-    def __getitem__(self, step_id: str) -> Any:
-        result = self._run._results.get(step_id)
-        graph = self._run._graph
-        if result is None or not self._sees >> graph.rank[graph.number[step_id]] & 1:
-            raise KeyError(step_id)
-        if result.output is None and result.status is StepStatus.SUCCESS:
-            raise KeyError(step_id)
-        return {"output": result.output, "status": str(result.status)}
-
-    def __iter__(self) -> Any:
-        return (step.id for step in self._run._graph.steps if step.id in self)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def __contains__(self, step_id: object) -> bool:
-        try:
-            self[step_id]  # type: ignore[index]  # a key that is not text is simply not there
-        except KeyError:
-            return False
-        return True
