@@ -28,6 +28,7 @@ ROLES = frozenset(
         "price_source",
         "provider",
         "provider_layer",
+        "recorder",
         "sandbox",
         "step_type",
         "token_counter",

@@ -20,6 +20,7 @@ from treadle_cli.options import HOST, config_option, debug_option, host_without,
 from treadle_cli.output import ReaderGone, abandon_stdout, err, prepare_streams
 from treadle_cli.plugins import plugins
 from treadle_cli.problems import count_problems
+from treadle_cli.replay import replay
 from treadle_cli.resume import resume
 from treadle_cli.run import run
 from treadle_cli.schema import schema
@@ -135,7 +136,7 @@ def treadle_command() -> None:
     """
 
 
-for _command in (init, run, resume, fork, validate, schema, plugins, config, info):
+for _command in (init, run, replay, resume, fork, validate, schema, plugins, config, info):
     treadle_command.add_command(_command)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -22,7 +23,7 @@ from treadle_cli.output import Channel, err, out
 from treadle_cli.problems import warn_of_plugins
 
 if TYPE_CHECKING:
-    from treadle import Host, Journal
+    from treadle import Host, Journal, Recorder
 
 __all__ = ["run"]
 
@@ -57,6 +58,13 @@ __all__ = ["run"]
 @click.option("--no-journal", is_flag=True, help="Record the run nowhere: it cannot be shown or resumed.")
 @click.option("--checkpoint", is_flag=True, help="Refuse to run where the run cannot be recorded.")
 @checkpoint_dir_option
+@click.option("--record", metavar="REC", help="Write every model call and its reply to a file, for `treadle replay`.")
+@click.option("--record-tools", is_flag=True, help="With --record: the results of tools that models call, too.")
+@click.option(
+    "--mock-responses",
+    metavar="REC",
+    help="Answer model calls from a recording, or a file of replies, and with a default where it has none.",
+)
 @tools_option
 @host_options
 @debug_option
@@ -74,6 +82,9 @@ def run(
     no_journal: bool,
     checkpoint: bool,
     checkpoint_dir: str | None,
+    record: str | None,
+    record_tools: bool,
+    mock_responses: str | None,
     tools: Sequence[str],
     without: Sequence[str],
 ) -> None:
@@ -81,6 +92,9 @@ def run(
 
     Progress goes to stderr: a live view of the steps on a terminal; plain lines elsewhere, and where NO_COLOR is
     set or TERM is dumb. With --json stdout is the whole result, of a failed run too.
+
+    With --record, REC holds what every model call asked and was answered, after each of them: `treadle replay FILE
+    --recording REC` runs the workflow again without a model.
 
     The run is recorded in .treadle/journal.db, or where treadle.yaml says, for `treadle show` and `treadle resume`.
 
@@ -98,9 +112,18 @@ def run(
     stderr = err()
     if no_journal and (checkpoint or checkpoint_dir is not None):
         raise click.UsageError("--no-journal records nothing, and --checkpoint and --checkpoint-dir ask for a record")
+    if record is not None and mock_responses is not None:
+        raise click.UsageError("--record records what models answer, and with --mock-responses none is asked")
+    if record_tools and record is None:
+        raise click.UsageError("--record-tools goes with --record REC")
     given = state_args.read_state_file(state_file) if state_file is not None else {}
     parsed = [state_args.parse_assignment(text) for text in assignments]
     host = host_without(without, tools=tools)
+    recorder: Recorder | None = None
+    if record is not None or mock_responses is not None:
+        recorder = host.sole("recorder", "--record" if record is not None else "--mock-responses").load()()
+    if recorder is not None and mock_responses is not None:
+        host = recorder.play(Path(mock_responses), host, strict=False).host
     given_config = {"provider": provider, "model": model, "stream": stream}
     state_keys = {*given, *(each.path[0] for each in parsed)}
     try:
@@ -129,6 +152,8 @@ def run(
         journal: Journal | None = treadle.MemoryJournal()
     else:
         journal = open_journal(host, stderr, checkpoint_dir, must=checkpoint)
+    if recorder is not None and record is not None:
+        journal = recorder.recording(Path(record), journal or treadle.MemoryJournal(), tools=record_tools)
     ctx.exit(execute_and_print(workflow, state, display, journal))
 
 

@@ -32,6 +32,7 @@ _HOMES = {
     "treadle.contracts.memory": "Conversation Memory TokenCounter TrimPolicy Trimmed",
     "treadle.contracts.offers": "ConfigOffer LayerOffer Offer ProviderOffer",
     "treadle.contracts.provider": "Exchange Features FromEnv Provider ProviderLayer ProviderSettings",
+    "treadle.contracts.recording": "Playback Recorder",
     "treadle.contracts.results": "Pending RunResult RunStatus StepResult StepStatus",
     "treadle.contracts.sandbox": "CommandResult HttpClient HttpReply HttpRequest Sandbox",
     "treadle.contracts.secrets": "SecretRef",

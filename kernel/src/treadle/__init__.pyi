@@ -108,6 +108,8 @@ from treadle.contracts.provider import (
 from treadle.contracts.provider import (
     ProviderSettings as ProviderSettings,
 )
+from treadle.contracts.recording import Playback as Playback
+from treadle.contracts.recording import Recorder as Recorder
 from treadle.contracts.results import (
     Pending as Pending,
 )

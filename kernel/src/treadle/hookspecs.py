@@ -110,6 +110,12 @@ class TreadleHooks:
         raise AssertionError("a specification is never called")
 
     @hookspec
+    def treadle_recorders(self) -> Mapping[str, Offer]:
+        """Recorders, behind ``treadle run --record`` and ``treadle replay``. Target: a subclass of ``Recorder``, called
+        with no arguments. Since 1.0."""
+        raise AssertionError("a specification is never called")
+
+    @hookspec
     def treadle_price_sources(self) -> Mapping[str, Offer]:
         """Price sources, asked in order of name until one knows. Target: called once a session, with the
         ``prices:`` block where it has a model for it, gives a ``PriceSource``. Since 1.0."""

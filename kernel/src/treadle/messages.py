@@ -471,6 +471,7 @@ class EmbedResponse:
     model: str
     provider: str
     cost_usd: float | None = None
+    warnings: tuple[str, ...] = ()
 
 
 # --- stream events ----------------------------------------------------------------------------------

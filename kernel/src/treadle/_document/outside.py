@@ -139,6 +139,9 @@ def check_requests(steps: Mapping[int, Step], config: RunConfig, host: Host, rep
             if details["loc"] and isinstance(block, Mapping) and details["loc"][0] in block:
                 report.add(("config", details["loc"][0]), "bad-value", error.message)
         return
+    for setting, doubt in provider.check_steps([step.id for step in steps.values()]):
+        place = ("config", setting) if isinstance(block, Mapping) and setting in block else first
+        report.add(place, "doubtful-setting", f"provider '{provider.name}': {doubt}", severity="warning")
     found: list[tuple[Path, list[str]]] = []
     for index, request in requests:
         try:

@@ -49,6 +49,7 @@ _THREADS = trio.CapacityLimiter(float("inf"))
 """trio's own limiter would count threads that were left behind, for ever; the run counts the others."""
 R = TypeVar("R")
 ModelT = TypeVar("ModelT", bound=BaseModel)
+RequestT = TypeVar("RequestT", ModelRequest, EmbedRequest)
 Ts = TypeVarTuple("Ts")
 
 
@@ -128,7 +129,7 @@ class RunningStep(StepContext):
         """Call a model."""
         if self._cleaner is None:
             self._cleaner = RequestCleaner()
-        return self._run.gateway.exchange(self._cleaner.clean(request), self._site())
+        return self._run.gateway.exchange(self._keyed(self._cleaner.clean(request)), self._site())
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         """Call a model and wait for the whole response."""
@@ -144,7 +145,7 @@ class RunningStep(StepContext):
 
     async def embed(self, request: EmbedRequest) -> EmbedResponse:
         """Turn texts into vectors."""
-        return await self._run.gateway.embed(clean(request), self._site())
+        return await self._run.gateway.embed(self._keyed(clean(request)), self._site())
 
     def tool(self, name: str) -> Tool:
         """A registered tool."""
@@ -216,6 +217,8 @@ class RunningStep(StepContext):
             failure = str(cause) or type(cause).__name__
             data = {"call_id": call_id, "error": failure, "error_type": type(cause).__name__}
             run.record("tool_call_finished", self.step_id, self.attempt, ordinal, data)
+            if run.session.waits_for_journal:
+                await run.settle()
             if isinstance(cause, TreadleError):
                 raise cause from cause.__cause__
             raise ToolError(f"tool '{name}' failed: {type(cause).__name__}: {cause}") from cause
@@ -225,6 +228,8 @@ class RunningStep(StepContext):
                 self._done.add(name, asked, result)
             data = {"call_id": call_id, "result": result}
             run.record("tool_call_finished", self.step_id, self.attempt, ordinal, data)
+            if run.session.waits_for_journal:
+                await run.settle()
         finally:
             if run.hub.active:
                 run.hub.send(
@@ -318,6 +323,10 @@ class RunningStep(StepContext):
     def role(self, role: Role, name: str | None = None) -> Any:
         """What serves a role that the step declared in ``needs``."""
         return self._run.session.role(role, f"step '{self.step_id}'", name)
+
+    def _keyed(self, request: RequestT) -> RequestT:
+        key = self._run.key(request.key)
+        return request if key == request.key else replace(request, key=key)
 
     def _site(self) -> CallSite:
         return CallSite(self._run, self.step_id, self.attempt, self._meter, self._model_calls, self._kept)

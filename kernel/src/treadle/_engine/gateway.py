@@ -216,7 +216,11 @@ class Gateway:
             response = replace(response, cost_usd=cost)
         meter.add(response.usage, response.cost_usd)
         meter.model, meter.provider = response.model, response.provider
+        for warning in response.warnings:
+            run.warn(site.step_id, warning)
         run.record("model_call_finished", site.step_id, site.attempt, ordinal, {"response": response})
+        if self._session.waits_for_journal:
+            await run.settle()
         return response
 
     async def _priced(self, provider: Provider, response: ModelResponse) -> ModelResponse:
@@ -342,6 +346,8 @@ class _Metered:
         for warning in response.warnings:
             run.warn(site.step_id, warning)
         run.record("model_call_finished", site.step_id, site.attempt, self.ordinal, {"response": response})
+        if run.session.waits_for_journal:
+            await run.settle()
         if run.hub.active:
             seconds = trio.current_time() - self.started
             run.hub.send(ModelCallFinished(run_id=run.run_id, step_id=site.step_id, response=response, seconds=seconds))

@@ -46,6 +46,7 @@ class Session:
     def __init__(self, nursery: trio.Nursery, host: Host, journal: Journal) -> None:
         self.host = host
         self.journal = journal
+        self.waits_for_journal: bool = type(journal).settle is not Journal.settle
         self.call_layers: Sequence[ProviderLayer] = [layer for _, layer in _layers(host, "call")]
         self._around: dict[str, Sequence[ProviderLayer]] = {}
         self._shared = _layers(host, "candidate")

@@ -65,6 +65,16 @@ class Journal(ABC):
     def entries(self, run_id: str) -> Iterator[JournalEntry]:
         """The entries of a run, in order; none where the run is unknown."""
 
+    async def settle(self) -> None:
+        """Wait until what was appended is where it is to be kept; by default it is.
+
+        Called after the end of every call of a model or tool has been appended, and before anything acts on it. For
+        journals that write where an append could have to wait: it is not cancelled, and must come to an end.
+
+        :raises OSError: as :meth:`append`.
+        """
+        return
+
     def close(self) -> None:
         """Release what the journal holds. Called once, after the last run of the session."""
         return

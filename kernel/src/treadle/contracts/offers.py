@@ -22,6 +22,7 @@ Role = Literal[
     "attachment_fetcher",
     "sandbox",
     "journal",
+    "recorder",
     "price_source",
     "observer",
     "config_field",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import ClassVar, Protocol, Self
@@ -128,6 +128,13 @@ class Provider(ABC):
     def refusals(self, request: ModelRequest) -> list[str]:
         """Why the request cannot be sent: what the provider lacks, and what :meth:`check` says."""
         return [*(f"it has no {what}" for what in _lacking(self.features, request)), *self.check(request)]
+
+    def check_steps(self, step_ids: Collection[str]) -> Iterable[tuple[str, str]]:
+        """What is doubtful about its settings in a workflow of these steps: the setting, and why.
+
+        Told as warnings when the workflow is checked.
+        """
+        return ()
 
     @abstractmethod
     def exchange(self, request: ModelRequest) -> Exchange:

@@ -91,6 +91,7 @@ class RoleSettings(BaseModel):
     memory: str | None = Field(default=None, description="what keeps conversations")
     token_counter: str | None = Field(default=None, description="what counts tokens where a provider does not")
     journal: str | None = Field(default=None, description="where runs are recorded; in memory without it")
+    recorder: str | None = Field(default=None, description="what writes and plays recordings")
 
 
 class AliasSettings(BaseModel):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from treadle import ConfigOffer, ProviderOffer, hookimpl
+from treadle import ConfigOffer, Offer, ProviderOffer, hookimpl
 
-__all__ = ["treadle_config_fields", "treadle_providers"]
+__all__ = ["treadle_config_fields", "treadle_providers", "treadle_recorders"]
 
 
 @hookimpl
@@ -19,6 +19,12 @@ def treadle_providers() -> Mapping[str, ProviderOffer]:
             default_model="mock",
         )
     }
+
+
+@hookimpl
+def treadle_recorders() -> Mapping[str, Offer]:
+    """What writes and plays recordings."""
+    return {"file": Offer("treadle_replay.recorder:FileRecorder", "Recordings of model calls in a JSON file")}
 
 
 @hookimpl

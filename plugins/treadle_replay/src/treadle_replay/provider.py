@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable
 from contextlib import aclosing, asynccontextmanager
 from random import Random
 from types import TracebackType
@@ -24,6 +24,7 @@ from treadle import (
     Features,
     ModelRequest,
     ModelResponse,
+    Part,
     Provider,
     ProviderSettings,
     StopReason,
@@ -34,14 +35,18 @@ from treadle import (
     ToolCallPart,
     Usage,
 )
+from treadle.messages import load
+from treadle_replay.drift import REDACTED
+from treadle_replay.errors import RecordingMismatchError
 from treadle_replay.example_value import NoExampleError, example_value
+from treadle_replay.pool import Choice, Pool
 from treadle_replay.request_hash import request_hash
-from treadle_replay.responses import RecordedReply, Responses, parse_responses, read_responses
+from treadle_replay.responses import RecordedReply, Recording, parse_recording, read_recording
 from treadle_replay.settings import MockSettings
 
-__all__ = ["MockProvider"]
+__all__ = ["STOP_REASONS", "MockProvider"]
 
-_STOP_REASONS = {
+STOP_REASONS = {
     "stop": StopReason.END_TURN,
     "end_turn": StopReason.END_TURN,
     "completed": StopReason.END_TURN,
@@ -57,9 +62,6 @@ _STOP_REASONS = {
 """Finish reasons, lower-case, of OpenAI, Anthropic and Google, as their API references list them."""
 
 _DEFAULT_DIMENSIONS = 8
-
-
-_CHANGED = "the reply for '{}' was recorded for another request"
 
 
 class MockProvider(Provider):
@@ -95,7 +97,8 @@ class MockProvider(Provider):
         self.calls: list[ModelRequest | EmbedRequest] = []
         self._random = Random(settings.seed)
         self._loading = threading.Lock()
-        self._loaded: Responses | None = None
+        self._loaded: Pool | None = None
+        self._warned: set[str] = set()
 
     async def __aenter__(self) -> Self:
         """Read the file, off the loop.
@@ -104,7 +107,7 @@ class MockProvider(Provider):
         """
         import trio  # not above: checking a document builds a provider too, and needs no loop
 
-        await trio.to_thread.run_sync(self._responses)
+        await trio.to_thread.run_sync(self.pool)
         return self
 
     async def __aexit__(
@@ -115,9 +118,21 @@ class MockProvider(Provider):
     def check(self, request: ModelRequest) -> Iterable[str]:
         """What is wrong with the file of replies, so that it is found when a document is checked."""
         try:
-            self._responses()
+            self.pool()
         except ConfigurationError as error:
             yield str(error)
+
+    def check_steps(self, step_ids: Collection[str]) -> Iterable[tuple[str, str]]:
+        """Replies that no call of the workflow will ask for."""
+        try:
+            unknown = list(self.pool().unknown_keys(step_ids))
+        except ConfigurationError:
+            return  # told by check
+        for key, near in unknown:
+            setting = "responses" if key in (self.settings.responses or ()) else "responses_file"
+            place = f" in {self.pool().source}" if setting == "responses_file" else ""
+            meant = f"; did you mean '{near[0]}'?" if near else ""
+            yield setting, f"there is a reply for '{key}'{place}, and no such step{meant}"
 
     def known_cost(self, response_model: str) -> float | None:
         """Nothing."""
@@ -126,7 +141,7 @@ class MockProvider(Provider):
     def exchange(self, request: ModelRequest) -> Exchange:
         """Give the reply, in pieces of a word where ``request.stream`` asks for it.
 
-        :raises BadRequestError: strict, and there is no reply or it was recorded for another request.
+        :raises RecordingMismatchError: strict, and there is no reply or it was recorded for another request.
         :raises ConfigurationError: the file of replies cannot be used.
         """
         return self._exchange(request)
@@ -134,15 +149,15 @@ class MockProvider(Provider):
     @asynccontextmanager
     async def _exchange(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[StreamEvent]]:
         self.calls.append(request)
-        reply = self._find(request)
+        reply, warnings = self._find(request)
         if reply is None:
             reply = RecordedReply(content=self._default_text(request))
         elif reply.is_embedding:
-            raise BadRequestError(
+            raise RecordingMismatchError(
                 f"provider '{self.name}': the reply for '{request.key}' holds embeddings and no text",
                 provider=self.name,
             )
-        response = self._response(request, reply)
+        response = self._response(request, reply, warnings)
         async with aclosing(self._events(response, self._seconds(reply), stream=request.stream)) as events:
             yield events
 
@@ -180,17 +195,22 @@ class MockProvider(Provider):
         import trio
 
         self.calls.append(request)
-        reply = self._find(request)
+        reply, warnings = self._find(request)
         if reply is None:
             await trio.sleep(self._seconds(RecordedReply(content="")))
             length = _DEFAULT_DIMENSIONS if request.dimensions is None else request.dimensions
             vectors = tuple(_pseudo_vector(request.model, text, length) for text in request.inputs)
             return EmbedResponse(
-                vectors=vectors, usage=Usage.ZERO, model=request.model, provider=self.name, cost_usd=0.0
+                vectors=vectors,
+                usage=Usage.ZERO,
+                model=request.model,
+                provider=self.name,
+                cost_usd=0.0,
+                warnings=warnings,
             )
         if reply.embeddings is None or len(reply.embeddings) != len(request.inputs):
             held = "no embeddings" if reply.embeddings is None else f"{len(reply.embeddings)} embeddings"
-            raise BadRequestError(
+            raise RecordingMismatchError(
                 f"provider '{self.name}': the reply for '{request.key}' holds {held}, and "
                 f"{len(request.inputs)} are asked for",
                 provider=self.name,
@@ -200,43 +220,68 @@ class MockProvider(Provider):
             vectors=tuple(tuple(vector) for vector in reply.embeddings),
             usage=_usage(reply),
             model=reply.model or request.model,
-            provider=self.name,
+            provider=reply.provider or self.name,
             cost_usd=reply.cost_usd or 0.0,
+            warnings=warnings,
         )
 
-    def _responses(self) -> Responses:
+    def pool(self) -> Pool:
+        """The replies, read on first use.
+
+        :raises ConfigurationError: the file cannot be read or is not of the format.
+        """
         with self._loading:
             if self._loaded is None:
                 path, written = self.settings.responses_file, self.settings.responses
-                replies = {} if path is None else read_responses(path)
-                replies |= {} if written is None else parse_responses(written, source="responses")
-                self._loaded = Responses(replies)
+                recording = Recording(replies={}) if path is None else read_recording(path)
+                if written is not None:
+                    more = parse_recording(written, source="responses").replies
+                    recording = recording.model_copy(update={"replies": {**recording.replies, **more}})
+                self._loaded = Pool(recording, "" if path is None else str(path))
             return self._loaded
 
-    def _find(self, request: ModelRequest | EmbedRequest) -> RecordedReply | None:
-        responses = self._responses()
-        reply = responses.next(request.key) if request.key else None
-        if reply is not None:
-            if _has_changed(reply, request):
-                self._refuse_changed(request.key)
-            return reply
-        reply = responses.next(request_hash(request))
-        if reply is None and self.settings.strict:
-            key = request.key or request_hash(request)
-            near = responses.near(key)
-            raise BadRequestError(
-                f"provider '{self.name}' is strict and has no reply for '{key}'",
-                provider=self.name,
-                hint=f"there are replies for {', '.join(near)}" if near else "it has no replies at all",
+    def _find(self, request: ModelRequest | EmbedRequest) -> tuple[RecordedReply | None, tuple[str, ...]]:
+        """The reply, None for the default one, and what is to be warned of."""
+        pool = self.pool()
+        choice = pool.choose(request)
+        if choice is None:
+            if self._must_have(request):
+                self._refuse_missing(request, pool)
+            return None, self._once(
+                f"there is no reply for '{request.key}'{_in(pool)}; a default was given", bool(pool)
             )
-        return reply
-
-    def _refuse_changed(self, key: str) -> None:
         if self.settings.strict:
-            raise BadRequestError(
-                f"provider '{self.name}' is strict, and {_CHANGED.format(key)}",
-                provider=self.name,
-                hint="its prompt, system prompt, model or tools have changed; record it again",
+            self._refuse_drift(choice, pool)
+        return choice.reply, self._once(choice.drift, bool(choice.drift))
+
+    def _must_have(self, request: ModelRequest | EmbedRequest) -> bool:
+        """Whether a request without a recorded reply fails."""
+        return self.settings.strict
+
+    def _once(self, warning: str, is_due: bool) -> tuple[str, ...]:
+        if not is_due or warning in self._warned:
+            return ()
+        self._warned.add(warning)
+        return (warning,)
+
+    def _refuse_missing(self, request: ModelRequest | EmbedRequest, pool: Pool) -> None:
+        key = request.key or request_hash(request)
+        near = pool.near(key)
+        raise RecordingMismatchError(
+            f"provider '{self.name}' is strict and has no reply for '{key}'",
+            provider=self.name,
+            hint=f"there are replies for {', '.join(near)}" if near else "it has no replies at all",
+        )
+
+    def _refuse_drift(self, choice: Choice, pool: Pool) -> None:
+        hint = "record it again"
+        if choice.only_tools and not pool.recording.has_tools:
+            hint = "record it again with --record-tools, and tools are not run when it is replayed"
+        if choice.drift:
+            raise RecordingMismatchError(choice.drift, provider=self.name, hint=hint)
+        if choice.reply.text.strip() == REDACTED:
+            raise RecordingMismatchError(
+                "the reply was redacted when it was recorded", provider=self.name, hint="write one in its place"
             )
 
     def _default_text(self, request: ModelRequest) -> str:
@@ -254,19 +299,20 @@ class MockProvider(Provider):
             ) from error
         return json.dumps(value, ensure_ascii=False)
 
-    def _response(self, request: ModelRequest, reply: RecordedReply) -> ModelResponse:
+    def _response(self, request: ModelRequest, reply: RecordedReply, warnings: tuple[str, ...]) -> ModelResponse:
         calls = tuple(_call(recorded.id, recorded.name, recorded.arguments) for recorded in reply.tool_calls or ())
         finish_reason = reply.finish_reason or ("tool_calls" if calls else "stop")
         text: tuple[AssistantPart, ...] = (TextPart(text=reply.text),) if reply.text or not calls else ()
+        parts: tuple[AssistantPart, ...] = tuple(load(Part, each) for each in reply.parts or ()) or text + calls
         return ModelResponse(
-            message=AssistantMessage(parts=text + calls),
-            stop_reason=_STOP_REASONS.get(finish_reason.lower(), StopReason.UNKNOWN),
+            message=AssistantMessage(parts=parts),
+            stop_reason=reply.stop_reason or STOP_REASONS.get(finish_reason.lower(), StopReason.UNKNOWN),
             finish_reason=finish_reason,
             usage=_usage(reply),
             model=reply.model or request.model,
-            provider=self.name,
+            provider=reply.provider or self.name,
             cost_usd=reply.cost_usd or 0.0,
-            warnings=(_CHANGED.format(request.key),) if _has_changed(reply, request) else (),
+            warnings=warnings,
         )
 
     def _seconds(self, reply: RecordedReply) -> float:
@@ -284,9 +330,9 @@ def _usage(reply: RecordedReply) -> Usage:
     return Usage(
         input_tokens=reply.usage.prompt_tokens,
         output_tokens=reply.usage.completion_tokens,
-        cache_read_tokens=0,
-        cache_write_tokens=0,
-        cache_write_1h_tokens=0,
+        cache_read_tokens=reply.usage.cache_read_tokens,
+        cache_write_tokens=reply.usage.cache_write_tokens,
+        cache_write_1h_tokens=reply.usage.cache_write_1h_tokens,
         reasoning_tokens=reply.usage.reasoning_tokens,
     )
 
@@ -319,6 +365,5 @@ def _pseudo_vector(model: str, text: str, length: int) -> tuple[float, ...]:
     )
 
 
-def _has_changed(reply: RecordedReply, request: ModelRequest | EmbedRequest) -> bool:
-    """Whether the reply was recorded for another request under the same key."""
-    return reply.request_hash is not None and reply.request_hash != request_hash(request)
+def _in(pool: Pool) -> str:
+    return f" in {pool.source}" if pool.source else ""

@@ -4,30 +4,40 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from treadle import (
     AssistantMessage,
     EmbedRequest,
+    MediaPart,
     Message,
     ModelRequest,
     SystemMessage,
     TextPart,
     ToolCallPart,
     UserMessage,
+    UserPart,
 )
 from treadle.messages import dump
+from treadle.redaction import without_hashes
 
-__all__ = ["hashed_content", "request_hash"]
+__all__ = ["content_hash", "hashed_content", "request_hash"]
 
 
 def request_hash(request: ModelRequest | EmbedRequest) -> str:
     """SHA-256, in hex, of the request's content as JSON with sorted keys.
 
     The JSON is what ``json.dumps(hashed_content(request), sort_keys=True)`` gives: ASCII, ``", "`` and ``": "``
-    between items. Equal requests have equal hashes in every process and on every machine.
+    between items. Equal requests have equal hashes in every process and on every machine; what is redacted in them
+    counts as ``<REDACTED>``.
     """
-    text = json.dumps(hashed_content(request), sort_keys=True, allow_nan=False)
+    return content_hash(hashed_content(request))
+
+
+def content_hash(content: Mapping[str, Any]) -> str:
+    """The hash of what :func:`hashed_content` gives."""
+    text = without_hashes(json.dumps(content, sort_keys=True, allow_nan=False))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
@@ -41,7 +51,7 @@ def hashed_content(request: ModelRequest | EmbedRequest) -> dict[str, Any]:
     Messages are taken in the form in which documents write them (``{role, content, name?}``). Left out is what a
     recording does not give back, since the second request of a replayed tool loop would otherwise never match:
     reasoning, hosted-tool activity, citations and every provider's opaque data. So are the request's ``key`` and
-    whether it is streamed.
+    whether it is streamed. The bytes of an image, PDF or recording stand as their SHA-256.
     """
     if isinstance(request, EmbedRequest):
         return {"inputs": list(request.inputs), "model": request.model, "dimensions": request.dimensions}
@@ -77,7 +87,7 @@ def _message_lines(message: Message) -> list[dict[str, Any]]:
         return [{"role": "system", "content": message.text}]
     if isinstance(message, UserMessage):
         only_text = all(isinstance(part, TextPart) for part in message.parts)
-        content = message.text if only_text else [_without_opaque(dump(part)) for part in message.parts]
+        content = message.text if only_text else [_part(part) for part in message.parts]
         return [_named({"role": "user", "content": content}, message.name)]
     if isinstance(message, AssistantMessage):
         line: dict[str, Any] = {"role": "assistant", "content": message.text}
@@ -86,7 +96,7 @@ def _message_lines(message: Message) -> list[dict[str, Any]]:
         return [_named(line, message.name)]
     return [
         {"role": "tool", "tool_call_id": result.call_id, "content": result.content}
-        | ({"media": [_without_opaque(dump(part)) for part in result.media]} if result.media else {})
+        | ({"media": [_part(part) for part in result.media]} if result.media else {})
         for result in message.results
     ]
 
@@ -100,5 +110,8 @@ def _named(line: dict[str, Any], name: str | None) -> dict[str, Any]:
     return line if name is None else line | {"name": name}
 
 
-def _without_opaque(part: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in part.items() if key not in ("provider_data", "citations")}
+def _part(part: UserPart) -> dict[str, Any]:
+    data = {key: value for key, value in dump(part).items() if key not in ("provider_data", "citations")}
+    if isinstance(part, MediaPart) and part.data is not None:
+        data["data"] = f"sha256:{hashlib.sha256(part.data).hexdigest()}"
+    return data

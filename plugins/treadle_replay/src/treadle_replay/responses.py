@@ -1,36 +1,49 @@
-"""The replies a mock gives: their file format, and the order in which they are played.
+"""The replies a mock gives: the form of their file, which is that of recordings too.
 
 A file is a JSON object. Keys that begin with ``_`` are metadata, ``_version`` among them. Any other key is what
-:attr:`treadle.messages.ModelRequest.key` says (a step's id, ``<step>::summarize``), or a request's hash. Its value is
+:attr:`treadle.messages.ModelRequest.key` says (a step's id, dotted in child workflows, ``<step>::summarize``), or a
+request's hash. Its value is
 
 * a text, which is the reply;
 * an object with the fields of :class:`RecordedReply`;
 * a list of these, played in order; past its end the last one is given again and again.
+
+Files of version 2 are those of AgentLoom, and those written by hand. Our own recordings have ``"_format": "treadle"``
+and version 3: they hold the request of each reply too, and under ``_tools`` what tools gave. See ``docs/replay.md``.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from treadle import ConfigurationError
+from treadle import ConfigurationError, StopReason
 
 __all__ = [
+    "AGENTLOOM_VERSION",
+    "FORMAT",
     "FORMAT_VERSION",
     "RecordedCall",
     "RecordedReply",
+    "RecordedTool",
     "RecordedUsage",
-    "Responses",
-    "parse_responses",
-    "read_responses",
+    "Recording",
+    "parse_recording",
+    "read_json",
+    "read_recording",
+    "whole_requests",
 ]
 
-FORMAT_VERSION = 2
+FORMAT = "treadle"
+FORMAT_VERSION = 3
+"""Of our recordings; higher than AgentLoom's, so that no number means two forms."""
+AGENTLOOM_VERSION = 2
+_AGAIN = "record it again: treadle run FILE --record RECORDING"
 
 
 class _Recorded(BaseModel):
@@ -38,20 +51,24 @@ class _Recorded(BaseModel):
 
 
 class RecordedUsage(_Recorded):
-    """Tokens of a reply. A count that is left out is 0: nothing was spent on a written reply.
+    """Tokens of a reply. A count that is left out is 0: nothing was spent on a written reply. In our recordings null
+    is one that the provider did not tell.
 
     ``total_tokens`` is accepted, as recordings carry it, and not used.
     """
 
-    prompt_tokens: int = Field(default=0, ge=0)
-    completion_tokens: int = Field(default=0, ge=0)
-    reasoning_tokens: int = Field(default=0, ge=0)
+    prompt_tokens: int | None = Field(default=0, ge=0)
+    completion_tokens: int | None = Field(default=0, ge=0)
+    reasoning_tokens: int | None = Field(default=0, ge=0)
+    cache_read_tokens: int | None = Field(default=0, ge=0)
+    cache_write_tokens: int | None = Field(default=0, ge=0)
+    cache_write_1h_tokens: int | None = Field(default=0, ge=0)
     total_tokens: int | None = Field(default=None, ge=0)
 
     @field_validator("prompt_tokens", "completion_tokens", "reasoning_tokens", mode="before")
     @classmethod
-    def _null_is_left_out(cls, value: object) -> object:
-        return 0 if value is None else value
+    def _null_is_left_out(cls, value: object, info: ValidationInfo) -> object:
+        return 0 if value is None and not info.context else value
 
 
 class RecordedCall(_Recorded):
@@ -74,12 +91,17 @@ class RecordedReply(_Recorded):
 
     :param content: the text; an object or a list stands for its JSON text.
     :param model: the model that answered; the one asked for without it.
-    :param provider: who answered when it was recorded. For the reader only.
+    :param provider: who answered when it was recorded; the result of a run names it.
     :param usage: tokens; all zero without it.
     :param cost_usd: US dollars; 0 without it.
     :param latency_ms: how long it took, for the latency model ``replay``.
     :param finish_reason: why the model stopped, in any vendor's word; follows from the content without it.
+    :param stop_reason: the same in our words, where it does not follow from the finish reason.
+    :param request: what was asked, in the form of :func:`treadle_replay.request_hash.hashed_content`. In a file the
+        messages that the request before it in the list had as well are left out: ``more_messages`` are those after.
     :param request_hash: of the request that was recorded, see :func:`treadle_replay.request_hash.request_hash`.
+    :param parts: the parts of the message where text and tool calls are not all of it.
+    :param abandoned: whether it belongs to an attempt that a call without an answer ended. It is kept and not played.
     :param embeddings: one vector for each input, for a call that asks for embeddings.
     """
 
@@ -91,8 +113,17 @@ class RecordedReply(_Recorded):
     latency_ms: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     finish_reason: str | None = None
     tool_calls: list[RecordedCall] | None = None
+    stop_reason: StopReason | None = None
+    request: Mapping[str, Any] | None = None
     request_hash: str | None = None
+    parts: list[Mapping[str, Any]] | None = None
+    abandoned: bool = False
     embeddings: list[list[float]] | None = None
+
+    @field_validator("stop_reason", mode="before")
+    @classmethod
+    def _by_its_value(cls, value: object) -> object:
+        return StopReason(value) if isinstance(value, str) else value
 
     @field_validator("content")
     @classmethod
@@ -120,35 +151,41 @@ class RecordedReply(_Recorded):
         return self.embeddings is not None and self.content is None and not self.tool_calls
 
 
-class Responses:
-    """Replies by key, each key with its own place in its list. Belongs to one provider."""
+class RecordedTool(_Recorded):
+    """What a tool gave, or the error it raised and the class of that."""
 
-    def __init__(self, replies: Mapping[str, tuple[RecordedReply, ...]]) -> None:
-        self._replies = replies
-        self._played: dict[str, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._replies)
-
-    def next(self, key: str) -> RecordedReply | None:
-        """The key's next reply, or None where the key is not there."""
-        replies = self._replies.get(key)
-        if replies is None:
-            return None
-        played = self._played.get(key, 0)
-        self._played[key] = played + 1
-        return replies[min(played, len(replies) - 1)]
-
-    def near(self, key: str) -> list[str]:
-        """Up to five keys that may have been meant; the first ones there are, where none looks alike."""
-        keys = list(self._replies)
-        return get_close_matches(key, keys, n=5, cutoff=0.5) or keys[:5]
+    name: str
+    arguments: Any
+    result: Any = None
+    error: str | None = None
+    error_type: str | None = None
 
 
-def read_responses(path: Path) -> dict[str, tuple[RecordedReply, ...]]:
+class Recording(_Recorded):
+    """A file of replies.
+
+    :param is_ours: whether it is a recording of Treadle's own.
+    :param has_tools: whether results of tools were recorded too.
+    """
+
+    replies: Mapping[str, tuple[RecordedReply, ...]]
+    tools: Mapping[str, tuple[RecordedTool, ...]] = Field(default_factory=dict)
+    is_ours: bool = False
+    has_tools: bool = False
+
+
+def read_recording(path: Path) -> Recording:
     """The replies of a file. Blocks while it reads.
 
     :raises ConfigurationError: it cannot be read, is not JSON (with line and column) or not of the format.
+    """
+    return parse_recording(read_json(path), source=str(path))
+
+
+def read_json(path: Path) -> Any:
+    """What a file of JSON holds.
+
+    :raises ConfigurationError: it cannot be read, or is not JSON (with line and column).
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -157,15 +194,14 @@ def read_responses(path: Path) -> dict[str, tuple[RecordedReply, ...]]:
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror or error}") from error
     try:
-        data = json.loads(text, object_pairs_hook=lambda pairs: _without_duplicates(pairs, path))
+        return json.loads(text, object_pairs_hook=lambda pairs: _without_duplicates(pairs, path))
     except json.JSONDecodeError as error:
         raise ConfigurationError(f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
     except RecursionError as error:
         raise ConfigurationError(f"{path}: nested too deeply") from error
-    return parse_responses(data, source=str(path))
 
 
-def parse_responses(data: object, *, source: str) -> dict[str, tuple[RecordedReply, ...]]:
+def parse_recording(data: object, *, source: str) -> Recording:
     """The replies in ``data``, which is a file's content or the same written in place.
 
     :param source: what error messages call it.
@@ -173,44 +209,87 @@ def parse_responses(data: object, *, source: str) -> dict[str, tuple[RecordedRep
     """
     if not isinstance(data, Mapping):
         raise ConfigurationError(f"{source}: must be a JSON object of replies by step id, not {_kind(data)}")
-    _check_version(data, source)
+    is_ours = _check_version(data, source)
     replies: dict[str, tuple[RecordedReply, ...]] = {}
     problems: list[str] = []
     for key, value in data.items():
         if not isinstance(key, str):
             problems.append(f"{source}: key {key!r}: must be a text")
         elif not key.startswith("_"):
-            replies[key] = tuple(_replies_of(f"{source}: key '{key}'", value, problems))
+            replies[key] = tuple(_replies_of(f"{source}: key '{key}'", value, problems, is_ours=is_ours))
+    tools = _tools_of(f"{source}: _tools", data.get("_tools", {}), problems) if is_ours else {}
     if problems:
         raise ConfigurationError("\n".join(problems))
-    return replies
+    return Recording(replies=replies, tools=tools, is_ours=is_ours, has_tools=is_ours and "_tools" in data)
 
 
-def _check_version(data: Mapping[Any, Any], source: str) -> None:
-    if "_version" not in data:
-        return
-    version = data["_version"]
-    if not isinstance(version, int) or isinstance(version, bool) or version < FORMAT_VERSION:
+def whole_requests(entries: Sequence[Any]) -> Iterator[Mapping[str, Any] | None]:
+    """The request of each entry in a list of a file, with the messages that are left out in it.
+
+    :raises ValueError: the entry before one that leaves messages out has none.
+    """
+    before: Mapping[str, Any] | None = None
+    for entry in entries:
+        request = entry.get("request") if isinstance(entry, Mapping) else None
+        if isinstance(request, Mapping) and "more_messages" in request:
+            if before is None or not isinstance(request["more_messages"], list):
+                raise ValueError("'more_messages' goes on from the request of the entry before it, and there is none")
+            rest = {key: value for key, value in request.items() if key != "more_messages"}
+            request = {**before, **rest, "messages": [*before.get("messages", ()), *request["more_messages"]]}
+        before = request if isinstance(request, Mapping) else None
+        yield request
+
+
+def _check_version(data: Mapping[Any, Any], source: str) -> bool:
+    """Whether it is a recording of ours."""
+    is_ours = data.get("_format") == FORMAT
+    if "_format" in data and not is_ours:
+        raise ConfigurationError(f"{source}: _format is {json.dumps(data['_format'], default=str)}, not '{FORMAT}'")
+    newest = FORMAT_VERSION if is_ours else AGENTLOOM_VERSION
+    version = data.get("_version", newest)
+    if not isinstance(version, int) or isinstance(version, bool) or version < newest:
         raise ConfigurationError(
-            f"{source}: _version is {json.dumps(version, default=str)}, and only {FORMAT_VERSION} can be read",
-            hint="record it again",
+            f"{source}: _version is {json.dumps(version, default=str)}, and only {newest} can be read", hint=_AGAIN
         )
-    if version > FORMAT_VERSION:
+    if version > newest:
         raise ConfigurationError(
-            f"{source}: _version is {version}, newer than the {FORMAT_VERSION} that can be read",
+            f"{source}: _version is {version}, newer than the {newest} that can be read",
             hint="upgrade treadle-replay",
         )
+    return is_ours
 
 
-def _replies_of(place: str, value: object, problems: list[str]) -> Sequence[RecordedReply]:
-    if not isinstance(value, list | tuple):
-        return _reply(place, value, problems)
-    if not value:
+def _tools_of(place: str, value: object, problems: list[str]) -> dict[str, tuple[RecordedTool, ...]]:
+    if not isinstance(value, Mapping):
+        problems.append(f"{place}: must be an object of lists by step id, not {_kind(value)}")
+        return {}
+    found = {}
+    for step, items in value.items():
+        try:
+            found[step] = tuple(RecordedTool.model_validate(dict(each)) for each in items)
+        except (ValidationError, TypeError, ValueError):
+            problems.append(f"{place}: key '{step}': must be a list of name, arguments and result or error")
+    return found
+
+
+def _replies_of(place: str, value: object, problems: list[str], *, is_ours: bool) -> Sequence[RecordedReply]:
+    items = value if isinstance(value, list | tuple) else (value,)
+    if not items:
         problems.append(f"{place}: an empty list holds no reply")
-    return [reply for index, item in enumerate(value) for reply in _reply(f"{place}[{index}]", item, problems)]
+    try:
+        requests = list(whole_requests(items))
+    except ValueError as error:
+        problems.append(f"{place}: {error}")
+        return []
+    found: list[RecordedReply] = []
+    for index, (item, request) in enumerate(zip(items, requests, strict=True)):
+        if request is not None:
+            item = {**item, "request": request}
+        found += _reply(f"{place}[{index}]" if items is value else place, item, problems, is_ours=is_ours)
+    return found
 
 
-def _reply(place: str, value: object, problems: list[str]) -> Sequence[RecordedReply]:
+def _reply(place: str, value: object, problems: list[str], *, is_ours: bool) -> Sequence[RecordedReply]:
     """One reply, or none and what is wrong with it added to ``problems``."""
     if isinstance(value, str):
         return [RecordedReply(content=value)]
@@ -218,7 +297,7 @@ def _reply(place: str, value: object, problems: list[str]) -> Sequence[RecordedR
         problems.append(f"{place}: must be a text, an object or a list of them, not {_kind(value)}")
         return []
     try:
-        return [RecordedReply.model_validate(dict(value))]
+        return [RecordedReply.model_validate(dict(value), context=is_ours)]
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False)
         problems.extend(_problem(place, detail["loc"], detail["type"], detail["msg"]) for detail in details)

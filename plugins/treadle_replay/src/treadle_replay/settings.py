@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from treadle import ConfigurationError, ProviderSettings
 from treadle_replay.config_fields import LatencyModel, LatencyMs, ResponsesFile
-from treadle_replay.responses import parse_responses
+from treadle_replay.responses import parse_recording
 
 __all__ = ["MockSettings"]
 
@@ -33,7 +33,7 @@ class MockSettings(ProviderSettings):
     def _responses_are_replies(cls, value: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         if value is not None:
             try:
-                parse_responses(value, source="responses")
+                parse_recording(value, source="responses")
             except ConfigurationError as error:
                 raise ValueError(str(error)) from error
         return value

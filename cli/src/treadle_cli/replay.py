@@ -1,0 +1,128 @@
+"""``treadle replay``: runs a workflow file against a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import treadle
+from treadle import ConfigurationError
+from treadle_cli.options import (
+    checkpoint_dir_option,
+    debug_option,
+    host_options,
+    host_without,
+    is_debugging,
+    journal_place,
+    tools_option,
+)
+from treadle_cli.output import err, out
+from treadle_cli.problems import warn_of_plugins
+
+if TYPE_CHECKING:
+    from treadle import Host, JournalEntry, Recorder
+
+__all__ = ["replay"]
+
+
+@click.command(short_help="Run a workflow file against a recording.")
+@click.argument("file", metavar="FILE")
+@click.option(
+    "-r",
+    "--recording",
+    "recording",
+    metavar="REC|RUN",
+    required=True,
+    help="What models answer: a file of `treadle run --record`, or the id of a run that `treadle runs` lists.",
+)
+@click.option(
+    "-s",
+    "--state",
+    "assignments",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Set a key of the initial state, as for `treadle run`. Repeatable.",
+)
+@click.option("--state-file", metavar="FILE", help="Initial state as a JSON object; - reads stdin. -s wins over it.")
+@click.option(
+    "--allow-default-fallback",
+    is_flag=True,
+    help="Give a default reply, and a warning, where nothing was recorded. What has changed still fails.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else there.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress, warnings or totals on stderr.")
+@checkpoint_dir_option
+@tools_option
+@host_options
+@debug_option
+@click.pass_context
+def replay(
+    ctx: click.Context,
+    file: str,
+    recording: str,
+    assignments: Sequence[str],
+    state_file: str | None,
+    allow_default_fallback: bool,
+    as_json: bool,
+    quiet: bool,
+    checkpoint_dir: str | None,
+    tools: Sequence[str],
+    without: Sequence[str],
+) -> None:
+    """Run the workflow in FILE with the replies of a recording in place of every model. No key is read, and nothing
+    is sent to a provider. The run itself is recorded nowhere.
+
+    A request that was not recorded, or has changed since, fails its step; the error says what has changed. What was
+    recorded and not asked for is told at the end. Tools run, unless REC was recorded with --record-tools.
+    """
+    from treadle_cli import state_args
+
+    stderr = err()
+    given = state_args.read_state_file(state_file) if state_file is not None else {}
+    parsed = [state_args.parse_assignment(text) for text in assignments]
+    host = host_without(without, tools=tools)
+    recorder: Recorder = host.sole("recorder", "treadle replay").load()()
+    playback = recorder.play(
+        _recorded(recording, host, checkpoint_dir), host, strict=True, default_fallback=allow_default_fallback
+    )
+    host = playback.host
+    keys = {*given, *(each.path[0] for each in parsed)}
+    workflow = treadle.load_workflow(file, host=host, config={"stream": False}, state_keys=keys)
+    state = state_args.initial_state(workflow.state, given, parsed)
+    if not quiet:
+        warn_of_plugins(host, stderr)
+        for problem in (*host.warnings, *workflow.warnings):
+            stderr.line(str(problem))
+
+    # Imported only now: a mistake is reported without waiting for the engine.
+    from treadle_cli.execution import Display, execute_and_print
+
+    display = Display.of(
+        workflow, stdout=out(), stderr=stderr, as_json=as_json, quiet=quiet, debugging=is_debugging(ctx)
+    )
+    code = execute_and_print(workflow, state, display, treadle.MemoryJournal())
+    unused = playback.unused()
+    if unused and not quiet:
+        stderr.line(f"warning: recorded and not asked for: {', '.join(unused)}")
+    ctx.exit(code)
+
+
+def _recorded(recording: str, host: Host, folder: str | None) -> Path | Iterable[JournalEntry]:
+    """The file, or the entries of the run."""
+    path = Path(recording)
+    if path.exists() or path.suffix or len(path.parts) != 1:
+        return path
+    journal = treadle.installed_journal(host, **journal_place(folder))
+    try:
+        entries = [] if journal is None else list(journal.entries(recording))
+    finally:
+        if journal is not None:
+            journal.close()
+    if not entries:
+        raise ConfigurationError(
+            f"there is no file '{recording}', and no run of that id", hint="`treadle runs` lists the runs recorded here"
+        )
+    return entries
