@@ -13,14 +13,20 @@ PYPROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_te
 
 
 def test_the_hooks_offer_what_pyproject_says() -> None:
-    offered = {"provider": [*plugin.treadle_providers()], "config_field": [*plugin.treadle_config_fields()]}
+    offered = {
+        "provider": [*plugin.treadle_providers()],
+        "recorder": [*plugin.treadle_recorders()],
+        "config_field": [*plugin.treadle_config_fields()],
+    }
     assert offered == PYPROJECT["tool"]["treadle"]["offers"]
 
 
 def test_every_offer_can_be_loaded() -> None:
     from treadle_replay.provider import MockProvider
+    from treadle_replay.recorder import FileRecorder
 
     assert plugin.treadle_providers()["mock"].load() is MockProvider
+    assert plugin.treadle_recorders()["file"].load() is FileRecorder
     for name, offer in plugin.treadle_config_fields().items():
         assert offer.provider == "mock"
         assert TypeAdapter(offer.load()).json_schema()["description"], name

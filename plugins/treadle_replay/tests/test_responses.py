@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from treadle import ConfigurationError
-from treadle_replay.responses import RecordedReply, Responses, parse_responses, read_responses
+from treadle import ConfigurationError, ModelRequest
+from treadle_replay.pool import Pool
+from treadle_replay.responses import RecordedReply, parse_recording, read_recording
 
 
 def _message(data: Any) -> str:
     with pytest.raises(ConfigurationError) as caught:
-        parse_responses(data, source="replies.json")
+        parse_recording(data, source="replies.json")
     return str(caught.value)
 
 
@@ -30,8 +31,7 @@ def test_a_file_of_version_2_with_metadata_is_read(tmp_path: Path) -> None:
         "request_hash": "ab",
     }
     path.write_text(json.dumps({"_version": 2, "_made_by": "hand", "one": reply, "two": ["a", "b"]}), encoding="utf-8")
-    replies = read_responses(path)
-    assert replies == {
+    assert read_recording(path).replies == {
         "one": (RecordedReply.model_validate(reply),),
         "two": (RecordedReply(content="a"), RecordedReply(content="b")),
     }
@@ -40,14 +40,13 @@ def test_a_file_of_version_2_with_metadata_is_read(tmp_path: Path) -> None:
 def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
     path = tmp_path / "replies.json"
     path.write_bytes(b"\xef\xbb\xbf" + '{"a": "ü"}'.encode())
-    assert read_responses(path)["a"][0].text == "ü"
+    assert read_recording(path).replies["a"][0].text == "ü"
 
 
 def test_a_list_is_played_in_order_and_its_last_reply_is_repeated() -> None:
-    responses = Responses(parse_responses({"a": ["1", "2"], "b": "x"}, source="here"))
-    texts = [reply.text for reply in (responses.next(key) for key in "aabaa") if reply is not None]
-    assert texts == ["1", "2", "x", "2", "2"]
-    assert responses.next("c") is None
+    pool = Pool(parse_recording({"a": ["1", "2"], "b": "x"}, source="here"))
+    chosen = [pool.choose(ModelRequest(model="m", messages=(), key=key)) for key in "aabaac"]
+    assert [each and each.reply.text for each in chosen] == ["1", "2", "x", "2", "2", None]
 
 
 @pytest.mark.parametrize("content", [{"a": [1, "ü"]}, ["ü", None]])
@@ -61,7 +60,7 @@ def test_a_json_fault_is_named_with_file_line_and_column(tmp_path: Path) -> None
     path = tmp_path / "replies.json"
     path.write_text('{\n  "a": "b",\n  c\n}', encoding="utf-8")
     with pytest.raises(ConfigurationError) as caught:
-        read_responses(path)
+        read_recording(path)
     assert str(caught.value).startswith(f"{path}:3:3: not JSON: ")
 
 
@@ -69,23 +68,26 @@ def test_a_key_given_twice_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "replies.json"
     path.write_text('{"a": "1", "a": "2"}', encoding="utf-8")
     with pytest.raises(ConfigurationError, match="key 'a' is given twice in one object"):
-        read_responses(path)
+        read_recording(path)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     path = tmp_path / "none.json"
     with pytest.raises(ConfigurationError) as caught:
-        read_responses(path)
+        read_recording(path)
     assert str(caught.value) == f"{path}: cannot be read: No such file or directory"
     path.write_bytes(b'{"a": "\xff"}')
     with pytest.raises(ConfigurationError, match="not UTF-8 text: invalid start byte at byte 7"):
-        read_responses(path)
+        read_recording(path)
 
 
 @pytest.mark.parametrize("version", [1, 0, "2", 2.0, None, True])
 def test_an_old_or_odd_version_says_record_it_again(version: Any) -> None:
     text = _message({"_version": version, "a": "b"})
-    assert text == f"replies.json: _version is {json.dumps(version)}, and only 2 can be read; record it again"
+    assert (
+        text
+        == f"replies.json: _version is {json.dumps(version)}, and only 2 can be read; record it again: treadle run FILE --record RECORDING"
+    )
 
 
 def test_a_newer_version_says_upgrade() -> None:
@@ -125,6 +127,6 @@ def test_all_faults_are_told_at_once() -> None:
 
 def test_null_means_left_out() -> None:
     data = {"content": "x", "model": None, "usage": {"reasoning_tokens": None}, "tool_calls": None, "latency_ms": None}
-    (reply,) = parse_responses({"a": data}, source="here")["a"]
+    (reply,) = parse_recording({"a": data}, source="here").replies["a"]
     assert reply.usage is not None
     assert reply.usage.reasoning_tokens == 0

@@ -15,17 +15,23 @@ from treadle.messages import dump
 from treadle_replay.provider import STOP_REASONS
 from treadle_replay.request_hash import content_hash, hashed_content
 
-__all__ = ["AbandonedCalls", "Calls", "ModelCall", "ToolCall"]
+__all__ = ["AbandonedCalls", "Calls", "ModelCall", "ToolCall", "add_providers"]
+
+_CACHES = ("cache_read_tokens", "cache_write_tokens", "cache_write_1h_tokens")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelCall:
-    """A call that a model has answered. ``entry`` is made when it is asked for: it takes long for a long history."""
+    """A call that a model has answered. ``entry`` is made when it is asked for: it takes long for a long history.
+
+    :param providers: whom the step has asked, by the names that they have in the deployment, and for which model.
+    """
 
     key: str
     request: ModelRequest | EmbedRequest
     response: ModelResponse | EmbedResponse
     latency_ms: float
+    providers: Mapping[str, str]
 
     def entry(self) -> dict[str, Any]:
         """What is recorded of it, with the whole request."""
@@ -42,9 +48,7 @@ class ModelCall:
                 "completion_tokens": usage.output_tokens,
                 "total_tokens": usage.total_tokens,
                 "reasoning_tokens": usage.reasoning_tokens,
-                "cache_read_tokens": usage.cache_read_tokens,
-                "cache_write_tokens": usage.cache_write_tokens,
-                "cache_write_1h_tokens": usage.cache_write_1h_tokens,
+                **{name: count for name in _CACHES if (count := getattr(usage, name)) != 0},
             },
             "request": content,
             "request_hash": content_hash(content),
@@ -56,8 +60,12 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ToolCall:
-    """A call of a tool that a model asked for, in a step, and its result or error."""
+    """A call of a tool that a model asked for, in a step, and its result or error.
 
+    :param place: its place among all: those of one reply end in any order.
+    """
+
+    place: tuple[int, int, int]
     step: str
     name: str
     arguments: Mapping[str, Any]
@@ -85,6 +93,7 @@ class _Attempt:
     answered: list[ModelCall] = field(default_factory=list)
     unanswered: dict[tuple[str, int], Any] = field(default_factory=dict)
     asked_for: set[str] = field(default_factory=set)
+    providers: dict[str, str] = field(default_factory=dict)
 
 
 class Calls:
@@ -94,6 +103,8 @@ class Calls:
         self._tools = tools
         self._started: dict[tuple[str, str, str, int], JournalEntry] = {}
         self._attempts: dict[tuple[str, str], _Attempt] = {}
+        self._runs: dict[str, int] = {}
+        self._seen = 0
 
     def add(self, entry: JournalEntry) -> Iterator[ModelCall | ToolCall | AbandonedCalls]:
         """What the entry brings to its end; must be iterated."""
@@ -106,6 +117,8 @@ class Calls:
             if event == "started":
                 self._started[call] = entry
                 attempt.unanswered[kind, entry.ordinal] = entry.data.get("asked", entry.data.get("request"))
+                if kind == "model_call":
+                    attempt.providers[entry.data["provider"]] = entry.data["request"].model
             elif call in self._started:
                 yield from self._end(self._started.pop(call), entry, attempt, kind)
         elif entry.kind == "run_finished" and not entry.step:
@@ -130,7 +143,11 @@ class Calls:
         if kind == "tool_call":
             attempt.unanswered.pop(number, None)
             if self._tools and started.data["tool_name"] in attempt.asked_for:
-                yield ToolCall(ended.step, started.data["tool_name"], started.data["arguments"], ended.data)
+                if ended.run_id not in self._runs:
+                    self._seen += 1
+                    self._runs[ended.run_id] = self._seen
+                place = (self._runs[ended.run_id], ended.attempt, ended.ordinal)
+                yield ToolCall(place, ended.step, started.data["tool_name"], started.data["arguments"], ended.data)
             return
         response = ended.data.get("response")
         if response is None:
@@ -140,15 +157,23 @@ class Calls:
         if isinstance(response, ModelResponse):
             attempt.asked_for.update(call.tool_name for call in response.message.tool_calls)
         latency = max(0.0, ended.at - started.at) * 1000
-        call = ModelCall(asked.key or ended.step, asked, response, latency)
+        call = ModelCall(asked.key or ended.step, asked, response, latency, dict(attempt.providers))
         attempt.answered.append(call)
         yield call
 
     def _forget(self, run_id: str) -> None:
+        self._runs.pop(run_id, None)
         for call in [call for call in self._started if call[0] == run_id]:
             del self._started[call]
         for key in [key for key in self._attempts if key[0] == run_id]:
             del self._attempts[key]
+
+
+def add_providers(data: dict[str, Any], call: ModelCall) -> None:
+    """Note in a recording whom the call asked, each with the models asked for, in order."""
+    known = data.setdefault("_providers", {})
+    for name, model in call.providers.items():
+        known[name] = list(dict.fromkeys((*known.get(name, ()), model)))
 
 
 def _reply(response: ModelResponse) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from treadle.redaction import without_hashes
-from treadle_replay.calls import AbandonedCalls, ModelCall, ToolCall
+from treadle_replay.calls import AbandonedCalls, ModelCall, ToolCall, add_providers
 from treadle_replay.errors import RecordingError
 from treadle_replay.locking import held, take
 from treadle_replay.responses import FORMAT, FORMAT_VERSION, parse_recording, read_json, whole_requests
@@ -46,6 +46,7 @@ class RecordingFile:
         self._data: dict[str, Any] = {}
         self._seen: tuple[int, int, int] | None = None
         self._texts: dict[int, tuple[Any, str]] = {}
+        self._places: dict[int, tuple[Any, tuple[int, ...]]] = {}
         self._whole: dict[str, tuple[int, Mapping[str, Any] | None]] = {}
         if not self.path.parent.is_dir():
             raise RecordingError(f"{path}: there is no folder {path.parent}")
@@ -67,9 +68,7 @@ class RecordingFile:
                 if isinstance(each, ModelCall):
                     self._add_call(each)
                 elif isinstance(each, ToolCall):
-                    results = self._data.setdefault("_tools", {}).setdefault(each.step, [])
-                    results.append(_hidden(each.entry()))
-                    results.sort(key=_asked)  # calls of one reply end in any order
+                    self._add_result(each)
                 else:
                     self._abandon(each)
             self._write()
@@ -99,6 +98,7 @@ class RecordingFile:
     # --- what is in it ------------------------------------------------------------------------------------
 
     def _add_call(self, call: ModelCall) -> None:
+        add_providers(self._data, call)
         under_way = self._data.setdefault("_under_way", [])
         if call.key not in under_way:
             under_way.append(call.key)
@@ -113,6 +113,15 @@ class RecordingFile:
             entry["request"] = _going_on(before, request)
         entries.append(entry)
         self._whole[call.key] = (len(entries), request)
+
+    def _add_result(self, call: ToolCall) -> None:
+        """In the order of what was asked, and of the calls: those of one reply end in any order."""
+        results = self._data.setdefault("_tools", {}).setdefault(call.step, [])
+        entry = _hidden(call.entry())
+        self._places[id(entry)] = (entry, call.place)
+        results.append(entry)
+        # What is not known here was there before.
+        results.sort(key=lambda each: (_asked(each), self._places.get(id(each), (None, ()))[1]))
 
     def _request_before(self, key: str, entries: list[Any]) -> Mapping[str, Any] | None:
         count, request = self._whole.get(key, (0, None))
@@ -157,7 +166,7 @@ class RecordingFile:
         seen = self._stat()
         if seen == self._seen and seen is not None:
             return
-        self._texts, self._whole, self._data = {}, {}, {}
+        self._texts, self._places, self._whole, self._data = {}, {}, {}, {}
         if seen is not None:
             data = read_json(self._shown)
             parse_recording(data, source=str(self._shown))

@@ -29,7 +29,7 @@ from treadle import (
     hookimpl,
 )
 from treadle.redaction import without_hashes
-from treadle_replay.calls import AbandonedCalls, Calls, ModelCall
+from treadle_replay.calls import AbandonedCalls, Calls, ModelCall, add_providers
 from treadle_replay.pool import Pool
 from treadle_replay.provider import MockProvider
 from treadle_replay.responses import FORMAT, FORMAT_VERSION, Recording, parse_recording, read_recording
@@ -58,6 +58,7 @@ def recording_of(recorded: Path | Iterable[JournalEntry]) -> tuple[Recording, st
     data: dict[str, Any] = {"_format": FORMAT, "_version": FORMAT_VERSION}
     for call in kept:
         if id(call) not in dropped:
+            add_providers(data, call)
             data.setdefault(call.key, []).append(json.loads(without_hashes(json.dumps(call.entry()))))
     source = f"run {run_id}"
     return parse_recording(data, source=source), source
@@ -74,7 +75,7 @@ class RecordingPlayback:
     ) -> None:
         pool = Pool(recording, source)
         recorded = {each.provider for replies in recording.replies.values() for each in replies if each.provider}
-        names = dict.fromkeys((*host.names("provider"), *sorted(recorded)))
+        names = dict.fromkeys((*host.names("provider"), *sorted(recorded.union(recording.providers))))
         providers = {
             name: _offer(_Player(name, pool, host, strict=strict, default_fallback=default_fallback), host)
             for name in names
@@ -117,7 +118,7 @@ class _Player(MockProvider):
             settings = kind.settings_model.model_validate(dict(entry.settings) if entry else {})
             return kind(self.name, settings).default_model()
         except (TreadleError, ValueError):
-            return None
+            return next(iter(self.pool().recording.providers.get(self.name, ())), None)
 
     def _must_have(self, request: ModelRequest | EmbedRequest) -> bool:
         return self.settings.strict and not self._default_fallback

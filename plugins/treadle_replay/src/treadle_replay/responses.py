@@ -164,12 +164,14 @@ class RecordedTool(_Recorded):
 class Recording(_Recorded):
     """A file of replies.
 
+    :param providers: whom its run asked, and for which models.
     :param is_ours: whether it is a recording of Treadle's own.
     :param has_tools: whether results of tools were recorded too.
     """
 
     replies: Mapping[str, tuple[RecordedReply, ...]]
     tools: Mapping[str, tuple[RecordedTool, ...]] = Field(default_factory=dict)
+    providers: Mapping[str, list[str]] = Field(default_factory=dict)
     is_ours: bool = False
     has_tools: bool = False
 
@@ -220,7 +222,9 @@ def parse_recording(data: object, *, source: str) -> Recording:
     tools = _tools_of(f"{source}: _tools", data.get("_tools", {}), problems) if is_ours else {}
     if problems:
         raise ConfigurationError("\n".join(problems))
-    return Recording(replies=replies, tools=tools, is_ours=is_ours, has_tools=is_ours and "_tools" in data)
+    providers = data.get("_providers", {}) if is_ours else {}
+    has_tools = is_ours and "_tools" in data
+    return Recording(replies=replies, tools=tools, providers=providers, is_ours=is_ours, has_tools=has_tools)
 
 
 def whole_requests(entries: Sequence[Any]) -> Iterator[Mapping[str, Any] | None]:
