@@ -67,6 +67,7 @@ class ToolCall:
 
     place: tuple[int, int, int]
     step: str
+    call_id: str
     name: str
     arguments: Mapping[str, Any]
     answer: Mapping[str, Any]
@@ -74,7 +75,9 @@ class ToolCall:
     def entry(self) -> dict[str, Any]:
         """What is recorded of it."""
         answer = {name: self.answer[name] for name in ("result", "error", "error_type") if name in self.answer}
-        shown: dict[str, Any] = json_value({"name": self.name, "arguments": self.arguments, **answer})
+        shown: dict[str, Any] = json_value(
+            {"call_id": self.call_id, "name": self.name, "arguments": self.arguments, **answer}
+        )
         return shown
 
 
@@ -147,7 +150,8 @@ class Calls:
                     self._seen += 1
                     self._runs[ended.run_id] = self._seen
                 place = (self._runs[ended.run_id], ended.attempt, ended.ordinal)
-                yield ToolCall(place, ended.step, started.data["tool_name"], started.data["arguments"], ended.data)
+                asked = (started.data[name] for name in ("call_id", "tool_name", "arguments"))
+                yield ToolCall(place, ended.step, *asked, ended.data)
             return
         response = ended.data.get("response")
         if response is None:

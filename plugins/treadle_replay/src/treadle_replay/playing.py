@@ -109,6 +109,8 @@ class _Player(MockProvider):
         self._loaded = pool
         self._replaced = host
         self._default_fallback = default_fallback
+        replies = pool.recording.replies.values()
+        self._has_unknown_costs = any(each.cost_usd is None for both in replies for each in both)
 
     def default_model(self) -> str | None:
         """That of the provider in whose place it stands, so that requests are as they were."""
@@ -119,6 +121,10 @@ class _Player(MockProvider):
             return kind(self.name, settings).default_model()
         except (TreadleError, ValueError):
             return next(iter(self.pool().recording.providers.get(self.name, ())), None)
+
+    def known_cost(self, response_model: str) -> float | None:
+        """Nothing; None where a cost was not known when it was recorded."""
+        return None if self._has_unknown_costs else 0.0
 
     def _must_have(self, request: ModelRequest | EmbedRequest) -> bool:
         return self.settings.strict and not self._default_fallback
@@ -184,7 +190,7 @@ class _PlayedTool(Tool):
         """
         place = context.run_id.partition(".")[2]
         step = f"{place}.{context.step_id}" if place else context.step_id
-        found = self._pool.tool_result(step, self.name, arguments)
+        found = self._pool.tool_result(step, context.call_id, self.name, arguments)
         if found is None:
             return await self._tool.call(arguments, context)
         if found.error is None:

@@ -111,7 +111,7 @@ class Pool:
 
     # --- tools --------------------------------------------------------------------------------------------
 
-    def tool_result(self, step: str, name: str, arguments: Mapping[str, Any]) -> RecordedTool | None:
+    def tool_result(self, step: str, call_id: str, name: str, arguments: Mapping[str, Any]) -> RecordedTool | None:
         """What the tool gave for such arguments in that step; each is given once, and the last one again and again."""
         results, played = self.recording.tools.get(step, ()), self._tools_played.setdefault(step, set())
         fitting = [
@@ -119,7 +119,9 @@ class Pool:
         ]
         if not fitting:
             return None
-        at = next((at for at in fitting if at not in played), fitting[-1])
+        fresh = [at for at in fitting if at not in played]
+        # Calls of one reply run in any order.
+        at = next((at for at in fresh if results[at].call_id == call_id), fresh[0] if fresh else fitting[-1])
         played.add(at)
         return results[at]
 

@@ -221,7 +221,7 @@ class MockProvider(Provider):
             usage=_usage(reply),
             model=reply.model or request.model,
             provider=reply.provider or self.name,
-            cost_usd=reply.cost_usd or 0.0,
+            cost_usd=reply.cost_usd,
             warnings=warnings,
         )
 
@@ -311,7 +311,7 @@ class MockProvider(Provider):
             usage=_usage(reply),
             model=reply.model or request.model,
             provider=reply.provider or self.name,
-            cost_usd=reply.cost_usd or 0.0,
+            cost_usd=reply.cost_usd,
             warnings=warnings,
         )
 

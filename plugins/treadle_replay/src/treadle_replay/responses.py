@@ -93,7 +93,7 @@ class RecordedReply(_Recorded):
     :param model: the model that answered; the one asked for without it.
     :param provider: who answered when it was recorded; the result of a run names it.
     :param usage: tokens; all zero without it.
-    :param cost_usd: US dollars; 0 without it.
+    :param cost_usd: US dollars; 0 without it, and in our recordings null where no price was known.
     :param latency_ms: how long it took, for the latency model ``replay``.
     :param finish_reason: why the model stopped, in any vendor's word; follows from the content without it.
     :param stop_reason: the same in our words, where it does not follow from the finish reason.
@@ -109,7 +109,7 @@ class RecordedReply(_Recorded):
     model: str | None = None
     provider: str | None = None
     usage: RecordedUsage | None = None
-    cost_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    cost_usd: float | None = Field(default=0.0, ge=0, allow_inf_nan=False)
     latency_ms: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     finish_reason: str | None = None
     tool_calls: list[RecordedCall] | None = None
@@ -119,6 +119,11 @@ class RecordedReply(_Recorded):
     parts: list[Mapping[str, Any]] | None = None
     abandoned: bool = False
     embeddings: list[list[float]] | None = None
+
+    @field_validator("cost_usd", mode="before")
+    @classmethod
+    def _null_is_nothing(cls, value: object, info: ValidationInfo) -> object:
+        return 0.0 if value is None and not info.context else value
 
     @field_validator("stop_reason", mode="before")
     @classmethod
@@ -152,8 +157,9 @@ class RecordedReply(_Recorded):
 
 
 class RecordedTool(_Recorded):
-    """What a tool gave, or the error it raised and the class of that."""
+    """What a tool gave, or the error it raised and the class of that. ``call_id`` tells calls of one reply apart."""
 
+    call_id: str = ""
     name: str
     arguments: Any
     result: Any = None
