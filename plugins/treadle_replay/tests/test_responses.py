@@ -84,9 +84,9 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", [1, 0, "2", 2.0, None, True])
 def test_an_old_or_odd_version_says_record_it_again(version: Any) -> None:
     text = _message({"_version": version, "a": "b"})
-    assert (
-        text
-        == f"replies.json: _version is {json.dumps(version)}, and only 2 can be read; record it again: treadle run FILE --record RECORDING"
+    assert text == (
+        f"replies.json: _version is {json.dumps(version)}, and only 2 can be read; record it again: treadle run FILE "
+        "--record RECORDING"
     )
 
 

@@ -113,11 +113,9 @@ def _tools(recorded: Sequence[Any], now: Sequence[Any]) -> Iterator[str]:
     before, after = ({each["name"]: each for each in tools} for tools in (recorded, now))
     told = [f"'{name}' is new" for name in after if name not in before]
     told += [f"'{name}' is gone" for name in before if name not in after]
-    told += [
-        f"'{name}' was {_piece(before[name], after[name])}"
-        for name in after
-        if name in before and not fits(before[name], after[name])
-    ]
+    for name in (name for name in after if name in before):
+        for key in sorted(before[name].keys() | after[name].keys()):
+            told += _changed(f"{key} of '{name}'", before[name].get(key), after[name].get(key))
     if not told and not fits(list(recorded), list(now)):
         told = ["their order"]
     yield from (f"the tools: {each}" for each in told)
