@@ -46,6 +46,7 @@ _NAMES = "test_json_has_agentlooms_names"
 _ATTACHED = "test_attachments_go_with_the_prompt_of_a_call_and_of_an_agent"
 _TOOLS = "test_the_built_in_tools_give_what_they_gave"
 _SANDBOX = "test_an_enabled_sandbox_holds_the_tools"
+_RECORDINGS = "test_recordings_have_agentlooms_flags"
 _MOCK = "test_the_mock_provider_plays_the_file_and_gives_its_default_elsewhere"
 _ROUTES = "test_the_first_true_condition_wins_and_the_others_branches_are_skipped"
 _RUNS = "test_a_run_is_recorded_listed_and_gone_on_with"
@@ -211,13 +212,14 @@ ROWS: tuple[Row, ...] = (
         _RUNS,
     ),
     Row("run.--checkpoint-dir", "same", "holds `journal.db`", _RUNS),
-    *_later("run", "--mock-responses --record --record-tools", "treadle-replay"),
+    *_rows("run", "--mock-responses --record --record-tools", "same", _RECORDINGS),
     Row("validate.FILE", "better", "every problem in one pass, tools looked up", "test_validate_finds_every_problem"),
     Row("visualize.--format", "better", "`ascii` and `mermaid`, and more", "test_visualize_has_agentlooms_formats"),
     Row(
         "info.info", "better", "says whether a key is set, and shows nothing of it", "test_info_shows_no_part_of_a_key"
     ),
-    *_later("replay", "--recording --state --json --observability --allow-default-fallback", "treadle-replay"),
+    *_rows("replay", "--recording --state --json --allow-default-fallback", "same", _RECORDINGS),
+    *_later("replay", "--observability", "treadle-otel"),
     *_rows("resume", "--provider --model --json --stream", "same", _RUNS),
     Row("resume.--checkpoint-dir", "same", "holds `journal.db`", _RUNS),
     *_later("resume", "--approve --reject", "treadle-approval"),

@@ -172,3 +172,23 @@ async def test_a_run_is_recorded_listed_and_gone_on_with(tmp_path: Path) -> None
     assert (streamed.returncode, streamed.stderr) == (
         2, f"error: run {run_id} has succeeded; there is nothing to resume\n"
     )  # fmt: skip
+
+
+async def test_recordings_have_agentlooms_flags(tmp_path: Path) -> None:
+    """Recorded here from a server that is then gone, as AgentLoom's page has it: `-r` and `--recording` are one."""
+    (tmp_path / "flow.yaml").write_text(FLOW.replace("nobody", "mock"), encoding="utf-8")
+    recorded = await treadle("run", "flow.yaml", "--record", "rec.json", "--record-tools", cwd=tmp_path)
+    assert recorded.returncode == 0, recorded.stderr
+    for flag in ("-r", "--recording"):
+        done = await treadle("replay", "flow.yaml", flag, "rec.json", "--state", "who=you", "--json", cwd=tmp_path)
+        assert json.loads(done.stdout)["status"] == "success", done.stderr
+    changed = await treadle("replay", "flow.yaml", "-r", "rec.json", "-s", "who=me", cwd=tmp_path)
+    assert changed.returncode == 1
+    (tmp_path / "rec.json").write_text('{"_version": 2, "named": "x"}', encoding="utf-8")
+    how = ("--recording", "rec.json", "--allow-default-fallback", "--json")
+    allowed = await treadle("replay", "flow.yaml", *how, cwd=tmp_path)
+    assert json.loads(allowed.stdout)["final_state"]["reply"] == "Mock response"
+    mocked = await treadle("run", "flow.yaml", "--mock-responses", "rec.json", "--json", cwd=tmp_path)
+    assert json.loads(mocked.stdout)["final_state"]["reply"] == "Mock response"
+    both = await treadle("run", "flow.yaml", "--mock-responses", "rec.json", "--record", "r2.json", cwd=tmp_path)
+    assert both.returncode == 2

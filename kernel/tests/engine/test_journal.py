@@ -215,3 +215,65 @@ def test_a_run_under_way_is_kept_however_many_others_finish():
         journal.append(JournalEntry(f"r{number}", "run_started"))
         journal.append(JournalEntry(f"r{number}", "run_finished"))
     assert [entry.kind for entry in journal.entries("long")] == ["run_started"]
+
+
+async def test_a_journal_may_wait_after_each_call_and_before_anything_acts_on_it():
+    log: list[str] = []
+
+    class Waiting(RecordingJournal):
+        def append(self, entry: JournalEntry) -> None:
+            super().append(entry)
+            if entry.kind.endswith("call_finished"):
+                log.append(entry.kind)
+
+        async def settle(self) -> None:
+            await trio.lowlevel.checkpoint()
+            log.append("settled")
+
+    async def works(ctx):
+        await ctx.complete(request())
+        log.append("a has the reply")
+        await ctx.call_tool("echo", {"text": "x"})
+        log.append("a has the result")
+        with suppress(treadle.ToolError):
+            await ctx.call_tool("echo", {})
+        log.append("a has the error")
+
+    host = host_of({"a": works}, provider=provider_of(), tools={"echo": type("E", (Echo,), {"log": []})})
+    await run(flow(host, act("a")), journal=Waiting())
+    assert log == [
+        *("model_call_finished", "settled", "a has the reply"),
+        *("tool_call_finished", "settled", "a has the result"),
+        *("tool_call_finished", "settled", "a has the error"),
+    ]
+
+
+async def test_a_journal_that_cannot_settle_ends_the_run_whoever_catches_it():
+    class Full(RecordingJournal):
+        async def settle(self) -> None:
+            raise OSError("disk full")
+
+    async def careless(ctx):
+        with suppress(Exception):
+            await ctx.complete(request())
+        return "went on"
+
+    host = host_of({"a": careless}, provider=provider_of())
+    with pytest.raises(OSError, match="disk full"):
+        await run(flow(host, act("a", output="out")), journal=Full())
+
+
+async def test_a_reply_that_is_being_kept_is_not_lost_to_a_cancellation(autojump_clock):
+    kept: list[str] = []
+
+    class Slow(RecordingJournal):
+        async def settle(self) -> None:
+            await trio.sleep(5)
+            kept.append("kept")
+
+    async def works(ctx):
+        await ctx.complete(request())
+
+    host = host_of({"a": works}, provider=provider_of())
+    await run(flow(host, act("a", timeout=1)), journal=Slow())
+    assert kept == ["kept"]

@@ -68,8 +68,8 @@ class Journal(ABC):
     async def settle(self) -> None:
         """Wait until what was appended is where it is to be kept; by default it is.
 
-        Called after the end of every call of a model or tool has been appended, and before anything acts on it. For
-        journals that write where an append could have to wait: it is not cancelled, and must come to an end.
+        Called after the answer of a model or the end of a tool's call has been appended, and before anything acts on
+        it. For journals that write where an append could have to wait: it is not cancelled, and must come to an end.
 
         :raises OSError: as :meth:`append`.
         """

@@ -12,6 +12,7 @@ from pydantic import BaseModel, TypeAdapter
 from treadle._plugins.registry import Registered, cause_of
 from treadle.contracts.journal import Journal
 from treadle.contracts.offers import LayerOffer, ProviderOffer, Role
+from treadle.contracts.recording import Recorder
 from treadle.errors import PluginError
 from treadle.testing.fetchers import check_fetcher_class
 from treadle.testing.providers import check_provider_class
@@ -75,7 +76,8 @@ def _check(registered: Registered, loaded: Any) -> None:
         "sandbox": check_sandbox_class,
         "tool": check_tool_class,
         "config_field": lambda kind: _check_field(name, kind),
-        "journal": _check_journal,
+        "journal": lambda kind: _check_subclass(kind, Journal),
+        "recorder": lambda kind: _check_subclass(kind, Recorder),
     }
     if role in checks:
         checks[role](loaded)
@@ -98,10 +100,10 @@ def _check_field(name: str, kind: Any) -> None:
     TypeAdapter(kind).json_schema()
 
 
-def _check_journal(kind: Any) -> None:
+def _check_subclass(kind: Any, base: type[Any]) -> None:
     _check_factory(kind)
-    if isinstance(kind, type) and not issubclass(kind, Journal):
-        raise AssertionError(f"{kind.__name__} is no subclass of treadle.Journal")
+    if isinstance(kind, type) and not issubclass(kind, base):
+        raise AssertionError(f"{kind.__name__} is no subclass of treadle.{base.__name__}")
     if missing := sorted(getattr(kind, "__abstractmethods__", ())):
         raise AssertionError(f"{kind.__name__} lacks {', '.join(missing)}")
 
