@@ -11,7 +11,6 @@ import click
 import treadle
 from treadle import ConfigurationError
 from treadle_cli.options import (
-    checkpoint_dir_option,
     debug_option,
     host_options,
     host_without,
@@ -54,7 +53,7 @@ __all__ = ["replay"]
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else there.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no progress, warnings or totals on stderr.")
-@checkpoint_dir_option
+@click.option("--checkpoint-dir", metavar="DIR", help="Read RUN from DIR/journal.db, whatever treadle.yaml says.")
 @tools_option
 @host_options
 @debug_option

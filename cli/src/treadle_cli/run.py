@@ -153,7 +153,12 @@ def run(
     else:
         journal = open_journal(host, stderr, checkpoint_dir, must=checkpoint)
     if recorder is not None and record is not None:
-        journal = recorder.recording(Path(record), journal or treadle.MemoryJournal(), tools=record_tools)
+        journal = journal or treadle.MemoryJournal()
+        try:
+            journal = recorder.recording(Path(record), journal, tools=record_tools)
+        except BaseException:
+            journal.close()
+            raise
     ctx.exit(execute_and_print(workflow, state, display, journal))
 
 

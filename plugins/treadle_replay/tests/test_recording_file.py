@@ -84,6 +84,7 @@ def test_what_a_dead_recorder_has_left_is_cleared_away(path: Path) -> None:
     dead.add([_call("old")])
     assert dead._handle is not None
     os.close(dead._handle)  # as the system does for a process that died
+    path.with_name(".rec.json-abc.writing").write_text("half of it")
     file = RecordingFile(path)
     file.add([_call("new")])
     file.close()

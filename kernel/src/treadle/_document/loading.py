@@ -26,7 +26,7 @@ from treadle._document.dataflow import Knowledge, check_dataflow, keys_read, key
 from treadle._document.envelope import Envelope, config_model, inherited, sandbox_block
 from treadle._document.linked import Linked
 from treadle._document.mending import mended
-from treadle._document.outside import check_requests
+from treadle._document.outside import check_requests, check_step_names
 from treadle._document.problems import Path, Reporter, dotted_path, shown
 from treadle._document.provider_settings import problems_of_used_provider
 from treadle._document.reading import decode, read, unreadable
@@ -156,7 +156,7 @@ def _examine(document: Document) -> Examination:
     if config is not None:
         effective = config.model_copy(update=dict(overrides))
         whole = {index: step for index, step in steps.items() if index not in read.broken}
-        check_requests(whole, effective, host, report)
+        provider_asked = check_requests(whole, effective, host, report)
         # A block that is not known may have been meant for the state.
         blocks = (each for name, each in data.items() if name == "state_schema" or name not in Envelope.model_fields)
         keys = document.keys.union(*(each for each in blocks if isinstance(each, Mapping)))
@@ -189,6 +189,8 @@ def _examine(document: Document) -> Examination:
         order = check_dataflow(read.standing, known, report, strict_outputs=effective.strict_outputs)
     if report.errors or envelope is None or config is None:
         return None
+    if provider_asked is not None and document.outer is None:
+        check_step_names(provider_asked, [step.id for step in steps.values()], report)
     workflow = Workflow(
         name=envelope.name,
         version=envelope.version,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path as FilePath
@@ -107,8 +107,8 @@ def _check_object(reference: Reference, path: Path, report: Reporter) -> None:
         report.add(path, "bad-import", f"{cause}, in importing '{reference.name[:_SHOWN]}'", hint=hint)
 
 
-def check_requests(steps: Mapping[int, Step], config: RunConfig, host: Host, report: Reporter) -> None:
-    """What the provider that will serve says of the requests that steps will make.
+def check_requests(steps: Mapping[int, Step], config: RunConfig, host: Host, report: Reporter) -> Provider | None:
+    """What the provider that will serve says of the requests that steps will make; it is given back where it was asked.
 
     It is built, not entered: no SDK is imported, no key read, nothing opened. What every request is refused for is
     said once.
@@ -123,7 +123,7 @@ def check_requests(steps: Mapping[int, Step], config: RunConfig, host: Host, rep
             told = host.get("step_type", step.type).fault("fails in model_requests()", error)
             report.add(("steps", index, "type"), "plugin", told.message, hint=told.hint)
     if not requests:
-        return
+        return None
     block = report.data.get("config")
     own_choice = isinstance(block, Mapping) and block.get("provider") is not None
     first: Path = ("config", "provider") if own_choice else ("steps", requests[0][0], "type")
@@ -131,17 +131,14 @@ def check_requests(steps: Mapping[int, Step], config: RunConfig, host: Host, rep
         provider = _built(config, host)
     except PluginError as error:
         report.add(first, "plugin", error.message, hint=error.hint)
-        return
+        return None
     except ConfigurationError as error:
         # Only what the document itself sets is its fault: what is missing may be set where it runs, and what is wrong
         # in the deployment's settings is said of them.
         for details in error.__cause__.errors() if isinstance(error.__cause__, ValidationError) else ():
             if details["loc"] and isinstance(block, Mapping) and details["loc"][0] in block:
                 report.add(("config", details["loc"][0]), "bad-value", error.message)
-        return
-    for setting, doubt in provider.check_steps([step.id for step in steps.values()]):
-        place = ("config", setting) if isinstance(block, Mapping) and setting in block else first
-        report.add(place, "doubtful-setting", f"provider '{provider.name}': {doubt}", severity="warning")
+        return None
     found: list[tuple[Path, list[str]]] = []
     for index, request in requests:
         try:
@@ -160,6 +157,16 @@ def check_requests(steps: Mapping[int, Step], config: RunConfig, host: Host, rep
         left = refusals if refusals is shared else [each for each in refusals if each not in common]
         if left:
             report.add(path, "refused-request", refused(provider.name, left))
+    return provider
+
+
+def check_step_names(provider: Provider, step_ids: Collection[str], report: Reporter) -> None:
+    """What the provider doubts of its settings, of which some may name steps."""
+    block = report.data.get("config")
+    for setting, doubt in provider.check_steps(step_ids):
+        is_own = isinstance(block, Mapping) and setting in block
+        path: Path = ("config", setting) if is_own else ("config", "provider")
+        report.add(path, "doubtful-setting", f"provider '{provider.name}': {doubt}", severity="warning")
 
 
 def _built(config: RunConfig, host: Host) -> Provider:

@@ -19,6 +19,7 @@ from treadle._engine.children import ParentStep
 from treadle._engine.done_calls import DoneCalls
 from treadle._engine.failures import is_fault
 from treadle._engine.gateway import CallSite
+from treadle._engine.journal import settle
 from treadle._engine.resuming import RecordedCall, StepRecord
 from treadle._engine.sending import RequestCleaner, clean
 from treadle._engine.state import StateView, check_value
@@ -218,7 +219,7 @@ class RunningStep(StepContext):
             data = {"call_id": call_id, "error": failure, "error_type": type(cause).__name__}
             run.record("tool_call_finished", self.step_id, self.attempt, ordinal, data)
             if run.session.waits_for_journal:
-                await run.settle()
+                await settle(run)
             if isinstance(cause, TreadleError):
                 raise cause from cause.__cause__
             raise ToolError(f"tool '{name}' failed: {type(cause).__name__}: {cause}") from cause
@@ -229,7 +230,7 @@ class RunningStep(StepContext):
             data = {"call_id": call_id, "result": result}
             run.record("tool_call_finished", self.step_id, self.attempt, ordinal, data)
             if run.session.waits_for_journal:
-                await run.settle()
+                await settle(run)
         finally:
             if run.hub.active:
                 run.hub.send(
@@ -325,8 +326,9 @@ class RunningStep(StepContext):
         return self._run.session.role(role, f"step '{self.step_id}'", name)
 
     def _keyed(self, request: RequestT) -> RequestT:
-        key = self._run.key(request.key)
-        return request if key == request.key else replace(request, key=key)
+        """The request with its key as seen from the outermost run."""
+        place = self._run._place
+        return replace(request, key=f"{place}.{request.key}") if place and request.key else request
 
     def _site(self) -> CallSite:
         return CallSite(self._run, self.step_id, self.attempt, self._meter, self._model_calls, self._kept)

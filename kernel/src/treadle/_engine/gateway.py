@@ -12,6 +12,7 @@ import trio
 
 from treadle._dataclasses import dataclass
 from treadle._engine.fallback import AttemptFailure, all_failed, fallback_warning
+from treadle._engine.journal import settle
 from treadle._settings.candidates import Candidate, candidates_for
 from treadle._settings.providers import refused, with_model
 from treadle.contracts.events import ModelCallFailed, ModelCallFinished, ModelCallStarted
@@ -220,7 +221,7 @@ class Gateway:
             run.warn(site.step_id, warning)
         run.record("model_call_finished", site.step_id, site.attempt, ordinal, {"response": response})
         if self._session.waits_for_journal:
-            await run.settle()
+            await settle(run)
         return response
 
     async def _priced(self, provider: Provider, response: ModelResponse) -> ModelResponse:
@@ -347,7 +348,7 @@ class _Metered:
             run.warn(site.step_id, warning)
         run.record("model_call_finished", site.step_id, site.attempt, self.ordinal, {"response": response})
         if run.session.waits_for_journal:
-            await run.settle()
+            await settle(run)
         if run.hub.active:
             seconds = trio.current_time() - self.started
             run.hub.send(ModelCallFinished(run_id=run.run_id, step_id=site.step_id, response=response, seconds=seconds))

@@ -1,13 +1,19 @@
-"""The journal of sessions that keep none: entries in memory, of the latest runs only."""
+"""The journal of sessions that keep none: entries in memory, of the latest runs only; and waiting for a journal."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import trio
 
 from treadle.contracts.journal import Journal, JournalEntry
 
-__all__ = ["MemoryJournal"]
+if TYPE_CHECKING:
+    from treadle._engine.run import Run
+
+__all__ = ["MemoryJournal", "settle"]
 
 
 _FINISHED_RUNS_KEPT = 16
@@ -31,3 +37,15 @@ class MemoryJournal(Journal):
     def entries(self, run_id: str) -> Iterator[JournalEntry]:
         """The entries of a run, in order."""
         return iter(tuple(self._runs.get(run_id, ())))
+
+
+async def settle(run: Run) -> None:
+    """Wait until the end of a call is kept. Whoever is cancelled meanwhile does not lose what was paid for."""
+    root = run._root
+    try:
+        with trio.CancelScope(shield=True):
+            await run.session.journal.settle()
+    except Exception as error:
+        root._unrecorded = root._unrecorded or error
+        root._scope.cancel()
+        raise

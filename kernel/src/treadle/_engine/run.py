@@ -173,20 +173,6 @@ class Run:
             root._scope.cancel()
             raise
 
-    async def settle(self) -> None:
-        """Wait until the end of a call is kept. Whoever is cancelled meanwhile does not lose what was paid for."""
-        try:
-            with trio.CancelScope(shield=True):
-                await self._journal.settle()
-        except Exception as error:
-            self._root._unrecorded = self._root._unrecorded or error
-            self._root._scope.cancel()
-            raise
-
-    def key(self, own: str) -> str:
-        """The key of a request, as seen from the outermost run."""
-        return f"{self._place}.{own}" if self._place and own else own
-
     def warn(self, step_id: str | None, message: str) -> None:
         """Tell observers something that does not stop the run, and keep it for the result, outer runs' too."""
         run = self

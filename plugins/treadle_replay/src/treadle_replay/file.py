@@ -54,6 +54,8 @@ class RecordingFile:
             self._read()
             if not self._others():
                 self._data.pop("_under_way", None)
+                for file in self.path.parent.glob(f".{_escaped(self.path.name)}-*.writing"):
+                    file.unlink(missing_ok=True)  # its process died while it wrote
             self._handle = take(self._own)
             self._write()
 
@@ -184,7 +186,7 @@ class RecordingFile:
 
     def _write(self) -> None:
         text = self._text()
-        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}-")
+        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}-", suffix=".writing")
         try:
             with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
                 file.write(text)

@@ -106,7 +106,8 @@ class Pool:
             if len(key) == 64 and all(each in "0123456789abcdef" for each in key):
                 continue  # a request's hash
             heads = (step[:at] for at in range(len(step) + 1) if at == len(step) or step[at] == ".")
-            if not any(head in known for head in heads):
+            # A file by hand may call a step of a child workflow by its own id.
+            if not any(head in known for head in heads) and not any(each.endswith(f".{step}") for each in known):
                 yield key, get_close_matches(step, sorted(known), n=1, cutoff=0.6)
 
     # --- tools --------------------------------------------------------------------------------------------
