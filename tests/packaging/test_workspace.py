@@ -30,6 +30,7 @@ HOOKS = {
     "price_source": "treadle_price_sources",
     "provider": "treadle_providers",
     "provider_layer": "treadle_provider_layers",
+    "recorder": "treadle_recorders",
     "sandbox": "treadle_sandboxes",
     "step_type": "treadle_step_types",
     "token_counter": "treadle_token_counters",

@@ -153,6 +153,7 @@ def _examine(document: Document) -> Examination:
     order: tuple[tuple[str, str], ...] = ()
     children: dict[tuple[str, str], Workflow] = {}
     outer_reads: set[str] = set()
+    provider_asked = None
     if config is not None:
         effective = config.model_copy(update=dict(overrides))
         whole = {index: step for index, step in steps.items() if index not in read.broken}

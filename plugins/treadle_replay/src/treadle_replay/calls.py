@@ -150,8 +150,8 @@ class Calls:
                     self._seen += 1
                     self._runs[ended.run_id] = self._seen
                 place = (self._runs[ended.run_id], ended.attempt, ended.ordinal)
-                asked = (started.data[name] for name in ("call_id", "tool_name", "arguments"))
-                yield ToolCall(place, ended.step, *asked, ended.data)
+                asked = started.data
+                yield ToolCall(place, ended.step, asked["call_id"], asked["tool_name"], asked["arguments"], ended.data)
             return
         response = ended.data.get("response")
         if response is None:
