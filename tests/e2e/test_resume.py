@@ -112,10 +112,18 @@ async def test_a_changed_file_is_shown_and_refused_until_it_is_accepted(tmp_path
     assert '-      "prompt": "Go on from {state.notes}",' in refused.stderr
     assert '+      "prompt": "Go back to {state.notes}",' in refused.stderr
     assert "hush-hush" not in refused.stderr
+    desk = (tmp_path / "desk.yaml").read_text(encoding="utf-8")
+    (tmp_path / "flow.yaml").write_text(FLOW, encoding="utf-8")
+    (tmp_path / "desk.yaml").write_text(desk.replace("Do it.", "Do it well."), encoding="utf-8")
+    refused = await treadle("resume", run_id, *how, cwd=tmp_path, **env(server))
+    assert f"error: desk.yaml has changed since run {run_id} began:" in refused.stderr
+    assert '+  "system_prompt": "Do it well."' in refused.stderr
+    (tmp_path / "flow.yaml").write_text(FLOW.replace("Go on from", "Go back to"), encoding="utf-8")
     server.reply(Json(completion("as you like")))
     accepted = await treadle("resume", run_id, *how, "--accept-changes", cwd=tmp_path, **env(server))
     assert json.loads(accepted.stdout)["final_state"]["done"] == "as you like"
     assert len(server.bodies()) == 4, "the finished step is not run again"
+    assert accepted.stderr.count("has changed since the run began") == 2
 
 
 async def test_what_cannot_be_resumed_is_refused(tmp_path):

@@ -136,17 +136,20 @@ def _workflow(
         return record.checked_workflow(host).with_config(**overrides)
     settings = {**recorded["overrides"], **{name: value for name, value in overrides.items() if value is not None}}
     now = treadle.load_workflow(source, host=host, config=settings, state_keys=(*record.state, *given))
-    before, after = recorded["document"], _hidden_alike(now.data, recorded["document"])
-    if _compact(before) != _compact(after):
-        if not accept_changes:
-            shown = difflib.unified_diff(
-                _lines(before), _lines(after), f"{source} as it was", f"{source} now", lineterm=""
-            )
-            raise ConfigurationError(
-                "\n".join([f"{source} has changed since run {record.run_id} began:", *shown]),
-                hint="--accept-changes goes on with it as it is now; steps that have finished keep their results",
-            )
-        stderr.line(f"warning: {source} has changed since the run began; steps that have finished keep their results")
+    changed = {}
+    for file, before in {source: recorded["document"], **recorded.get("files", {})}.items():
+        after = now.data if file == source else now.files.get(file)
+        if after is not None and _compact(before) != _compact(after := _hidden_alike(after, before)):
+            changed[file] = _lines(before), _lines(after)
+    if changed and not accept_changes:
+        lines = []
+        for file, (before, after) in changed.items():
+            lines += [f"{file} has changed since run {record.run_id} began:"]
+            lines += difflib.unified_diff(before, after, f"{file} as it was", f"{file} now", lineterm="")
+        hint = "--accept-changes goes on with it as it is now; steps that have finished keep their results"
+        raise ConfigurationError("\n".join(lines), hint=hint)
+    for file in changed:
+        stderr.line(f"warning: {file} has changed since the run began; steps that have finished keep their results")
     return now
 
 

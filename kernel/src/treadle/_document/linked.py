@@ -117,6 +117,12 @@ class Linked:
         """Every document as it was read."""
         return self._all.values
 
+    @property
+    def files(self) -> dict[str, Any]:
+        """What each file that was read holds, as plain data."""
+        reports = (*self._all.reports.values(), *self._all.children)
+        return {each.file: each.data for each in reports if each.file not in (None, self.report.file)}
+
     def below(self, report: Reporter) -> Linked:
         """That of a child workflow, whose problems go into that report. A file is read once for all of them."""
         if not any(report is each for each in self._all.children):

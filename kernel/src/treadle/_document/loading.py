@@ -127,7 +127,7 @@ def _check(
     linked.everything_found()
     if report.errors or workflow is None:
         raise DocumentError(report.problems)
-    return replace(workflow, warnings=tuple(report.warnings))
+    return replace(workflow, warnings=tuple(report.warnings), files=linked.files)
 
 
 def _examine(document: Document) -> Examination:

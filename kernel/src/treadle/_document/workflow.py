@@ -38,6 +38,7 @@ class Workflow:
     :param order: order-only edges, each from the id of the earlier step to that of the later one: the later one starts
         once the other has settled, whatever became of it, and sees what it wrote.
     :param documents: files that steps name, as they were read, by path and model.
+    :param files: what these and the files of child workflows hold, as plain data, by path.
     :param children: workflows that steps run, checked with this one, by the step's id and its field.
     :param outer_reads: keys that those read of this one's state.
     """
@@ -55,6 +56,7 @@ class Workflow:
     warnings: tuple[Problem, ...] = ()
     order: tuple[tuple[str, str], ...] = ()
     documents: Mapping[tuple[str, type[BaseModel]], BaseModel] = field(default_factory=dict, repr=False)
+    files: Mapping[str, Any] = field(default_factory=dict, repr=False)
     outer_reads: frozenset[str] = frozenset()
     children: Mapping[tuple[str, str], Workflow] = field(default_factory=dict, repr=False, compare=False)
 

@@ -38,4 +38,5 @@ def redacted_workflow(workflow: Workflow, redactor: Redactor) -> Workflow:
     state, data = redactor.state(workflow.state), redactor.hide(workflow.data)
     # Steps hold what the document says: they are looked through only where there is something to hide in that.
     steps = workflow.steps if data is workflow.data else redactor.hide(workflow.steps)
-    return replace(workflow, state=state, steps=steps, data={**data, "state": state} if state else data)
+    files = redactor.hide(workflow.files)
+    return replace(workflow, state=state, steps=steps, data={**data, "state": state} if state else data, files=files)

@@ -146,6 +146,7 @@ class Encoder:
             "source": workflow.source,
             "digest": workflow.digest,
             "document": self.put(json_value(workflow.data)),
+            "files": {path: self.put(json_value(data)) for path, data in workflow.files.items()},
             "overrides": {name: value for name, value in overrides.items() if value is not None},
         }
 
@@ -182,7 +183,8 @@ class Decoder:
             shape = ModelResponse if "response" in value else EmbedResponse
             return load(shape, self._get(next(iter(value.values()))))
         if name == "workflow":
-            return {**value, "document": self._get(value["document"])}
+            files = {path: self._get(data) for path, data in value.get("files", {}).items()}
+            return {**value, "document": self._get(value["document"]), "files": files}
         if name == "outcome":
             return self._outcome(value)
         if name == "result" and kind == "step_finished":
