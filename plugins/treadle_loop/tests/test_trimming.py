@@ -94,6 +94,11 @@ def test_what_fits_is_sent_as_it_is() -> None:
     assert client.requests[0] is request
 
 
+def test_where_there_are_no_messages_there_is_nothing_to_trim() -> None:
+    request = ModelRequest(messages=(), system="a long one")
+    assert TrimmingClient(FakeClient("done"), 1).complete(request).text == "done"
+
+
 def test_what_is_too_much_is_not_sent_and_the_transcript_stays_whole() -> None:
     client, transcript = FakeClient("done"), talk(3)
     run_conversation(transcript, trimming(client, 4), Registry([]), Deps(), system="s")

@@ -73,7 +73,7 @@ class TrimmingClient(WrappingClient):
         room = self._room(request)
         if self.is_async:
             return self._complete(room, partial(complete_on_loop, self.client))
-        if self._size(room) > self.token_budget:
+        if self._is_too_much(room):
             # A policy is awaited, and may need trio for that.
             room = _run_on_trio(partial(self._made, room, partial(complete_on_loop, self.client)))
         return room.charged(self.client.complete(room.asked), self.client)
@@ -83,13 +83,16 @@ class TrimmingClient(WrappingClient):
         return await self._complete(self._room(request), partial(complete_on_trio, self.client))
 
     async def _complete(self, room: _Room, ask: _Ask) -> ModelResponse:
-        if self._size(room) > self.token_budget:
+        if self._is_too_much(room):
             room = await self._made(room, ask)
         return room.charged(await ask(room.asked), self.client)
 
     def _room(self, request: ModelRequest) -> _Room:
         messages, summary = self._summaries.find(request.messages)
         return _Room(request=request, kept=_grouped(messages), summary=summary)
+
+    def _is_too_much(self, room: _Room) -> bool:
+        return bool(room.kept) and self._size(room) > self.token_budget
 
     def _size(self, room: _Room) -> int:
         return self._count(room.sent)
