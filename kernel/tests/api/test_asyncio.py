@@ -136,7 +136,7 @@ def test_leaving_a_session_ends_what_still_runs_in_it(lab):
 
 
 def test_an_error_in_opening_or_closing_comes_out_as_itself(lab):
-    class Stuck:
+    class Stuck(treadle.MemoryJournal):
         def append(self, entry):
             pass
 
@@ -292,7 +292,7 @@ def test_a_reader_that_gives_up_waiting_loses_no_event(lab):
 
 
 def test_an_error_of_the_run_ends_its_reader(lab):
-    class Full:
+    class Full(treadle.MemoryJournal):
         def append(self, entry):
             if entry.kind == "step_finished":
                 raise OSError("disk full")

@@ -96,7 +96,7 @@ async def test_an_error_of_the_reader_comes_out_as_itself(lab):
 
 
 async def test_an_error_of_the_run_comes_out_as_itself(lab):
-    class Full:
+    class Full(treadle.MemoryJournal):
         def append(self, entry):
             if entry.kind == "step_finished":
                 raise OSError("disk full")

@@ -74,6 +74,21 @@ class AsyncioSession:
         how: dict[str, Any] = {"workflow": workflow, "state": state, "assume": assume, "on_event": on_event}
         return await self._held.call(partial(self._session.resume, run_id, **how, observers=observers, tools=tools))
 
+    async def fork(
+        self,
+        run_id: str,
+        *,
+        at: str,
+        workflow: Workflow | str | os.PathLike[str] | None = None,
+        state: Mapping[str, Any] | None = None,
+        on_event: Callable[[RunEvent], object] | None = None,
+        observers: Sequence[Observer] = (),
+        tools: Iterable[Tool] = (),
+    ) -> RunResult:
+        """As :meth:`Session.fork`. A cancellation of the task cancels the run, and its end is waited for."""
+        how: dict[str, Any] = {"at": at, "workflow": workflow, "state": state, "on_event": on_event}
+        return await self._held.call(partial(self._session.fork, run_id, **how, observers=observers, tools=tools))
+
     @asynccontextmanager
     async def stream(
         self,
