@@ -33,7 +33,10 @@ EXAMPLES = sorted(
     if each.name not in ("broken.yaml", "treadle.yaml") and not {"agents", "plugins"} & set(each.parts)
 )
 TEXTS = {each.relative_to(ROOT).as_posix(): each.read_text(encoding="utf-8") for each in EXAMPLES}
-REQUIRED = {"agent", "name", "steps", "id", "type", "prompt", "tool_name", "expression", "target", "schema"}
+REQUIRED = {
+    "agent", "name", "steps", "id", "type", "prompt", "tool_name", "expression", "target", "schema", "items", "until"
+}  # fmt: skip
+BODIES = {"step", "steps", "workflow_inline", "workflow_path"}
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,17 @@ class Key:
     def is_free(self) -> bool:
         """Whether any name and any value would do here."""
         within = self.path[:-1]
-        return within[:1] in (("state",), ("state_schema",)) or bool({"tool_args", "schema"} & set(within))
+        return within[:1] in (("state",), ("state_schema",)) or bool({"tool_args", "schema", "input"} & set(within))
+
+    @property
+    def is_body(self) -> bool:
+        """Whether it is what a step runs: without it the step says which ones there may be."""
+        return self.name in BODIES and len(self.path) > 1
+
+    @property
+    def is_type(self) -> bool:
+        """Whether it is the type of a step."""
+        return self.name == "type" and self.path[0] == "steps" and (self.path[-2] == "step" or self.path[-3] == "steps")
 
     def __str__(self) -> str:
         return f"{self.file}:{self.key.line}:{self.name}"
@@ -115,6 +128,13 @@ def readers(text: str, name: str) -> set[int]:
     return {number for number, line in enumerate(text.splitlines(), 1) if pattern.search(line.partition(" # ")[0])}
 
 
+def written_in(file: str) -> set[str]:
+    """What the steps of an example write."""
+    text = TEXTS[file]
+    outputs = (each.value for each in KEYS if each.file == file and each.name == "output")
+    return {text[slice(*(offset(text, *each[at : at + 2]) for at in (0, 2)))].partition(".")[0] for each in outputs}
+
+
 @pytest.mark.parametrize("file", TEXTS)
 def test_the_examples_are_right(file: str, host: Host) -> None:
     assert problems_of(TEXTS[file], host) == []
@@ -127,9 +147,9 @@ def test_a_misspelt_key(key: Key, host: Host) -> None:
     start = offset(text, *key.key[:2])
     found = problems_of(text[:start] + wrong + text[start + len(key.name) :], host)
     if key.path[0] == "state" and len(key.path) == 2:
-        due = readers(text, key.name)
+        due = readers(text, key.name) if key.name not in written_in(key.file) else set()
         assert due <= {each.line for each in found if each.code in ("nothing-provides", "unknown-placeholder")}
-    elif key.path[0] == "steps" and key.path[2:] == ("type",):
+    elif key.is_type:
         assert "the field 'type' is missing" in {each.message for each in found}
     elif not key.is_free:
         (unknown,) = [each for each in at(found, *key.key[:2]) if each.code == "unknown-field"]
@@ -153,7 +173,9 @@ def test_a_dropped_key(key: Key, host: Host) -> None:
         mutated = text[:start] + ("\n" if text[end - 1] == "\n" else "") + text[end:]
     found = problems_of(mutated, host)
     _, marks, _ = read(mutated, key.file)
-    if key.name in REQUIRED and not key.is_free:
+    if key.is_body and not key.is_free:
+        assert any("is given by one of" in each.message for each in found)
+    elif key.name in REQUIRED and not key.is_free:
         missing = [each for each in found if each.message == f"the field '{key.name}' is missing"]
         block = marks.value(key.path[:-1])
         assert [each.line for each in missing] == [block[0]]
@@ -161,7 +183,7 @@ def test_a_dropped_key(key: Key, host: Host) -> None:
         root = text[slice(*(offset(text, *key.value[at : at + 2]) for at in (0, 2)))].partition(".")[0]
         others = [each for each in KEYS if each.file == key.file and each.path[2:] == ("output",) and each != key]
         written = {text[offset(text, *each.value[:2]) :].partition(".")[0].split()[0] for each in others}
-        if root not in written:
+        if root not in written and root not in value_at(text, ()).get("state", {}):
             assert readers(text, root) <= {each.line for each in found if each.code == "nothing-provides"}
     elif key.name == "tool_args":
         lacking = [each for each in found if re.fullmatch(r"\w+: argument '\w+' is missing(; .*)?", each.message)]
@@ -178,7 +200,7 @@ def test_a_value_of_the_wrong_type(key: Key, host: Host) -> None:
     wrong = ("[[1]]" if is_scalar else "12") + ("\n" if text[end - 1] == "\n" else "")
     colon = text.index(":", offset(text, *key.key[:2]) + len(key.name)) + 1
     found = problems_of(f"{text[:colon]} {wrong}{text[end:]}", host)
-    if not key.is_free and key.name != "schema":
+    if not key.is_free and key.name not in ("schema", "items"):
         due = [
             each
             for each in found

@@ -45,6 +45,7 @@ class Encoder:
     def __init__(self) -> None:
         self.longer: dict[bytes, str] = {}
         self._last: dict[tuple[str, str, str | None], tuple[int, Sequence[Message]]] = {}
+        self._workflows: dict[tuple[str, int], tuple[Workflow, Any]] = {}
         self._asked: tuple[tuple[str, str, str | None], Sequence[Message]] | None = None
 
     def encode(self, run_id: str, step: str, data: Mapping[str, Any]) -> str:
@@ -61,6 +62,7 @@ class Encoder:
     def forget(self, run_id: str) -> None:
         """The run is over."""
         self._last = {key: last for key, last in self._last.items() if key[0] != run_id}
+        self._workflows = {key: each for key, each in self._workflows.items() if key[0] != run_id}
 
     def _value(self, name: str, value: Any, place: tuple[str, str]) -> Any:
         if isinstance(value, ModelRequest):
@@ -77,7 +79,11 @@ class Encoder:
         if isinstance(value, RunResult):
             return self._run_result(value)
         if isinstance(value, Workflow):
-            return self._workflow(value)
+            # A run may have any number of child runs of one workflow, which is then kept already.
+            known = self._workflows.get((place[0], id(value)))
+            if known is None:
+                known = self._workflows[place[0], id(value)] = value, self._workflow(value)
+            return known[1]
         return self.put(json_value(value))
 
     def put(self, value: Any) -> Any:
