@@ -84,3 +84,17 @@ def test_a_file_with_errors_has_no_rights(invoke: Invoke, tmp_path: Path) -> Non
     (tmp_path / "bad.yaml").write_text("name: b\nsteps: []\n", encoding="utf-8")
     (found,) = json.loads(invoke("validate", "--rights", "--json", "bad.yaml").stdout)
     assert (found["ok"], found["rights"]) == (False, None)
+
+
+def test_what_workflows_inside_ask_for_is_listed_under_their_dotted_ids(invoke: Invoke) -> None:
+    Path("inside.yaml").write_text(
+        "name: x\n"
+        "steps:\n"
+        "  - id: each\n"
+        "    type: foreach\n"
+        "    items: [a]\n"
+        "    step: {type: tool, tool_name: file_read, tool_args: {path: 'data/{item}'}}\n",
+        encoding="utf-8",
+    )
+    (found,) = json.loads(invoke("validate", "--rights", "--json", "inside.yaml").stdout)
+    assert found["rights"]["paths"] == [{"name": "data/{item}", "access": "read", "steps": ["each.step"]}]

@@ -73,7 +73,8 @@ class Reporter:
     :param marks: where things stand, None for a document that did not come from text.
     :param text: that text; without it problems stand at values, not within them, and have no fixes.
     :param within: the place of this document in the one around it, dotted; empty where it stands alone.
-    :param is_step: whether only the first step of this document is written, where the document stands.
+    :param hidden: how many parts of the paths of its steps are written nowhere: where only its steps stand there one,
+        where only its first step does two.
     :param is_discreet: whether what looks like a key is not repeated, as it may stand in the wrong place.
     """
 
@@ -82,7 +83,7 @@ class Reporter:
     data: Any = None
     text: str = ""
     within: str = ""
-    is_step: bool = False
+    hidden: int = 0
     is_discreet: bool = False
     problems: list[Problem] = field(default_factory=list)
     _seen: set[tuple[Place, str]] = field(default_factory=set)
@@ -250,13 +251,13 @@ class Reporter:
     def _dotted(self, path: Path) -> str:
         """``steps.<id>.field`` where the step has an id, else its number from 0."""
         parts = list(path)
-        if self.is_step and path[:1] == ("steps",):
-            del parts[:2]
-        elif len(parts) > 1 and parts[0] == "steps" and isinstance(parts[1], int) and isinstance(self.data, Mapping):
+        if len(parts) > 1 and parts[0] == "steps" and isinstance(parts[1], int) and isinstance(self.data, Mapping):
             steps = self.data.get("steps")
             step = steps[parts[1]] if isinstance(steps, Sequence) and parts[1] < len(steps) else None
             if isinstance(step, Mapping) and isinstance(step.get("id"), str):
                 parts[1] = step["id"]
+        if path[:1] == ("steps",):
+            del parts[: self.hidden]
         shown = [self._without_keys(str(part)) for part in parts]
         return ".".join([self.within, *shown] if self.within else shown)
 
@@ -274,9 +275,7 @@ class Reporter:
             marks = here if isinstance(here, Marks) else Marks(here)
             for part in reversed(way):
                 marks = Marks(marks.place, children={part: marks})
-        within = self._dotted(path[: -len(way)] if len(way) == 1 else path)
-        is_step = len(way) > 1
-        report = Reporter(self.file, marks, data, self.text, within, is_step, self.is_discreet)
+        report = Reporter(self.file, marks, data, self.text, self._dotted(path), len(way), self.is_discreet)
         report._seen = self._seen
         return report
 
