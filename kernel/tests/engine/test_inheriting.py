@@ -1,4 +1,4 @@
-"""A child run over its parent's state, of a workflow that was checked with the parent: what any plugin's step can do."""
+"""A child run over its parent's state, checked with the parent: what any plugin's step can do."""
 
 from __future__ import annotations
 
