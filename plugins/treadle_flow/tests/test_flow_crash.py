@@ -12,6 +12,7 @@ from typing import Any
 import flow_world
 import pytest
 import trio
+import trio.testing
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -164,3 +165,32 @@ def test_cut_at_any_write_it_comes_to_the_same_end(folder, flow):
         assert len(set(finished)) == len(finished)
 
     law()
+
+
+def test_calls_of_several_items_that_may_have_happened_are_asked_about_one_by_one(folder):
+    once = treadle.tool(effect="once")(_wait)
+    step = {"type": "tool", "tool_name": "_wait", "tool_args": {"text": "{item}"}}
+    flow = flow_world.document({"id": "each", "type": "foreach", "items": ["a", "b"], "step": step, "output": "made"})
+
+    async def main(journal: Journal) -> RunResult:
+        async with treadle.open(journal=journal, tools=[once]) as session:
+            limited = treadle.build_workflow({**flow, "config": {"timeout": 5}}, host=session.host)
+            assert (await session.run(limited, run_id="r")).status == "timeout"
+            paused = await session.resume("r", workflow=treadle.build_workflow(flow, host=session.host))
+            assert [(each.step_id, each.call_id) for each in paused.pending] == [
+                ("each.0.step", "each.0.step.1.1"),
+                ("each.1.step", "each.1.step.1.1"),
+            ]
+            answers = {each.call_id or "": "done" for each in paused.pending[:1]}
+            answers |= {f"{each.step_id}:{each.call_id}": "done" for each in paused.pending[1:]}
+            return await session.resume("r", assume=answers)
+
+    result = trio.run(main, MemoryJournal(), clock=trio.testing.MockClock(autojump_threshold=0))
+    assert result.status == "success"
+    assert len(result.final_state["made"]) == 2
+
+
+async def _wait(text: str) -> str:
+    """Wait for ever."""
+    await trio.sleep_forever()
+    return text

@@ -181,7 +181,8 @@ class RunningStep(StepContext):
         if self._kept is not None and not (tool.effect_of(arguments) == "once" and self._done.has(name, arguments)):
             kept = self._kept.recall(self._kept.tool_calls, (name, arguments), self._run.redactor)
         ordinal = kept.ordinal if kept else next(self._tool_calls)
-        return self._call_tool(tool, arguments, ordinal, call_id or f"{self.step_id}.{self.attempt}.{ordinal}", kept)
+        own_id = f"{self._run._path(self.step_id)}.{self.attempt}.{ordinal}"  # child runs have steps of one id
+        return self._call_tool(tool, arguments, ordinal, call_id or own_id, kept)
 
     async def _call_tool(
         self, tool: Tool, arguments: Mapping[str, Any], ordinal: int, call_id: str, kept: RecordedCall | None

@@ -270,15 +270,16 @@ class Record:
         for call_id, answer in answers.items():
             found = [
                 (step, call)
-                for step in self.steps.values()
+                for path, step in self.steps.items()
                 for call in step.tool_calls
-                if call.answer is None and call.call_id == call_id
+                if call.answer is None and call_id in (call.call_id, f"{path}:{call.call_id}")
             ]
             if len(found) != 1 or answer not in ("done", "not-done"):
                 what = f"{len(found) or 'no'} calls '{call_id}' of unknown outcome" if len(found) != 1 else repr(answer)
                 raise ConfigurationError(
                     f"run {self.run_id} cannot assume {answer!r} of call '{call_id}': there is {what}",
-                    hint="the paused step's result lists each such call; answer done or not-done",
+                    hint="the paused step's result lists each such call; answer done or not-done, and write STEP:CALL "
+                    "where several calls have one id",
                 )
             step, call = found[0]
             if answer == "done":
