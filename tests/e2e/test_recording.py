@@ -247,13 +247,26 @@ async def test_embeddings_are_recorded_a_line_each_and_played(installed):
     )
 
 
-async def test_agents_as_tools_and_summaries_have_keys_of_their_own(installed, tmp_path):
+async def test_agents_as_tools_have_keys_of_their_own(installed, tmp_path):
     put("clerk.yaml", "name: clerk\ndescription: Asks.\nsystem_prompt: Help.\n")
     put("desk.yaml", "name: desk\nsystem_prompt: Work.\ntools: [{name: clerk, agent: clerk.yaml}]\n")
     flow = {"steps": [{"id": "answer", "type": "agent", "agent": "desk.yaml", "prompt": "Go", "output": "a"}]}
     asks = calls(("clerk", {"message": "one"}), ("clerk", {"message": "two"}))
     result, recording = await record(installed, flow, asks, reply("yes"), reply("no"), reply("done"))
     assert sorted(entries(recording)) == ["answer", "answer::clerk#1", "answer::clerk#2"]
+    again, unused = await replay(installed, flow)
+    assert (again.final_state, unused) == (result.final_state, [])
+
+
+async def test_the_summary_of_a_conversation_has_a_key_of_its_own(installed):
+    said = [{"role": role, "content": f"{role} {n} " * 20} for n in range(6) for role in ("user", "assistant")]
+    chat = {"messages": said, "token_budget": 100, "trim_policy": "summarize_oldest"}
+    flow = {"state": {"chat": chat}, "steps": [{**ASK, "prompt": "And?", "conversation": "state.chat"}]}
+    result, recording = await record(installed, flow, reply("They spoke."), reply("So be it."))
+    assert {key: entry["content"] for key, entry in entries(recording).items()} == {
+        "ask": "So be it.",
+        "ask::summarize": "They spoke.",
+    }
     again, unused = await replay(installed, flow)
     assert (again.final_state, unused) == (result.final_state, [])
 
