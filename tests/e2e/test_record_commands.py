@@ -323,3 +323,43 @@ async def test_validate_notices_replies_for_steps_that_are_not_there(tmp_path):
     ran = await treadle("run", "flow.yaml", "--json", cwd=tmp_path)
     assert "there is a reply for 'shrot' in rec.json" in ran.stderr
     assert statuses(json.loads(ran.stdout)) == {"ask": "success", "short": "success"}
+
+
+CHILDREN = """\
+name: children
+config: {provider: mock}
+state: {topics: [tides, storms]}
+steps:
+  - id: each
+    type: foreach
+    items: state.topics
+    as: topic
+    steps:
+      - {id: draft, type: llm_call, prompt: "About {topic}", output: text}
+    output: drafts
+  - id: sub
+    type: subworkflow
+    depends_on: [each]
+    workflow_inline:
+      name: inner
+      steps:
+        - {id: last, type: llm_call, prompt: "In all {state.drafts}", output: text}
+    return_keys: [text]
+    output: all
+"""
+
+
+async def test_steps_inside_steps_are_recorded_replayed_and_known_by_their_names(tmp_path):
+    replies = {"draft": ["one", "two"], "sub.last": "three", "nope": "x", "each.draftt.x": "y"}
+    put(tmp_path, flow_yaml=CHILDREN, by_json=json.dumps(replies))
+    (tmp_path / "treadle.yaml").write_text("providers: {mock: {responses_file: by.json}}", encoding="utf-8")
+    done = await treadle("run", "flow.yaml", "--record", "rec.json", "--json", cwd=tmp_path)
+    first = json.loads(done.stdout)
+    assert first["final_state"]["all"] == {"text": "three"}
+    place = "flow.yaml:2:20: warning: config.provider: provider 'mock'"
+    (told,) = [line for line in done.stderr.splitlines() if "no such step" in line]
+    assert told == f"{place}: there is a reply for 'nope' in by.json, and no such step"
+    assert sorted(entries(tmp_path)) == ["each.0.draft", "each.1.draft", "sub.last"]
+    again = await treadle("replay", "flow.yaml", "-r", "rec.json", "--json", cwd=tmp_path)
+    assert json.loads(again.stdout)["final_state"] == first["final_state"]
+    assert "warning" not in again.stderr

@@ -190,8 +190,8 @@ def _examine(document: Document) -> Examination:
         order = check_dataflow(read.standing, known, report, strict_outputs=effective.strict_outputs)
     if report.errors or envelope is None or config is None:
         return None
-    if provider_asked is not None and document.outer is None:
-        check_step_names(provider_asked, [step.id for step in steps.values()], report)
+    if document.outer is None and (provider_asked is not None or children):
+        check_step_names(provider_asked, config, _step_names(steps.values(), children), host, report)
     workflow = Workflow(
         name=envelope.name,
         version=envelope.version,
@@ -208,6 +208,19 @@ def _examine(document: Document) -> Examination:
         outer_reads=frozenset(outer_reads),
     ).with_config(**overrides)
     return replace(workflow, children=children) if children else workflow
+
+
+def _step_names(steps: Iterable[Step], children: Mapping[tuple[str, str], Workflow]) -> list[str]:
+    """The ids of the steps, and those of workflows below them, each behind the id of the step that runs it."""
+    names = [step.id for step in steps]
+    pending, seen = list(children.items()), set()
+    while pending:
+        (step_id, _), child = pending.pop()
+        names += [f"{step_id}.{each.id}" for each in child.steps]
+        if id(child) not in seen:
+            seen.add(id(child))
+            pending += child.children.items()
+    return names
 
 
 def _check_envelope(data: Mapping[str, Any], report: Reporter) -> Envelope | None:

@@ -160,8 +160,18 @@ def check_requests(steps: Mapping[int, Step], config: RunConfig, host: Host, rep
     return provider
 
 
-def check_step_names(provider: Provider, step_ids: Collection[str], report: Reporter) -> None:
-    """What the provider doubts of its settings, of which some may name steps."""
+def check_step_names(
+    provider: Provider | None, config: RunConfig, step_ids: Collection[str], host: Host, report: Reporter
+) -> None:
+    """What the provider that will serve doubts of its settings, of which some may name steps.
+
+    :param provider: None where no step asks it, but steps of workflows below may.
+    """
+    if provider is None:
+        try:
+            provider = _built(config, host)
+        except TreadleError:
+            return  # told where it is asked, if it is
     block = report.data.get("config")
     for setting, doubt in provider.check_steps(step_ids):
         is_own = isinstance(block, Mapping) and setting in block

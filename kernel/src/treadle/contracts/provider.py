@@ -132,7 +132,7 @@ class Provider(ABC):
     def check_steps(self, step_ids: Collection[str]) -> Iterable[tuple[str, str]]:
         """What is doubtful about its settings in a workflow of these steps: the setting, and why.
 
-        Told as warnings when the workflow is checked; not of workflows below it, whose steps have dotted ids.
+        Told as warnings when the workflow is checked. A step of a workflow below is there as ``outer.inner``.
         """
         return ()
 
