@@ -32,6 +32,7 @@ class Display:
     :param live: whether the steps are drawn on the terminal.
     :param shows_text: whether replies are written to stdout as they arrive.
     :param debugging: whether a failed step is shown with its traceback.
+    :param again: options that a command which goes on with the run needs as well.
     """
 
     stdout: Channel
@@ -41,10 +42,19 @@ class Display:
     live: bool
     shows_text: bool
     debugging: bool = False
+    again: str = ""
 
     @classmethod
     def of(
-        cls, workflow: Workflow, *, stdout: Channel, stderr: Channel, as_json: bool, quiet: bool, debugging: bool
+        cls,
+        workflow: Workflow,
+        *,
+        stdout: Channel,
+        stderr: Channel,
+        as_json: bool,
+        quiet: bool,
+        debugging: bool,
+        again: str = "",
     ) -> Display:
         """What is shown of a run of that workflow, as its config and the terminal have it."""
         shows_text = workflow.config.stream and not as_json
@@ -57,6 +67,7 @@ class Display:
             live=live,
             shows_text=shows_text,
             debugging=debugging,
+            again=again,
         )
 
 
@@ -73,6 +84,7 @@ class _Execution:
     result: RunResult | None = None
     interrupts: Interrupts = field(default_factory=Interrupts)
     text: TextStream | None = None
+    is_recorded: bool = False
     warnings: dict[str, None] = field(default_factory=dict)
 
 
@@ -117,6 +129,7 @@ async def _execute(
 
     observed = on_event if display.shows_text or not display.quiet else None
     async with treadle.open(host=workflow.host, journal=journal) as session:
+        execution.is_recorded = session.journal.outlives_process
         try:
             run = session.start(workflow, state=state, on_event=observed, earlier=earlier)
         except StateError as error:
@@ -174,7 +187,8 @@ def _print_result(workflow: Workflow, result: RunResult, display: Display, execu
         for each in result.step_results.values():
             if each.exception is not None:
                 display.stderr.write(treadle.hide_secrets("".join(traceback.format_exception(each.exception))))
-    for line in (*failure_lines(result), *pending_lines(result)):
+    how = display.again if execution.is_recorded else None
+    for line in (*failure_lines(result), *pending_lines(result, how)):
         stderr.line(line)
     if not display.quiet:
         stderr.line(last_line(result))

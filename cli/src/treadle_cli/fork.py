@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from treadle import Record
+import treadle
 from treadle_cli.recorded import go_on, going_on_options
 
 if TYPE_CHECKING:
-    from treadle import Journal, Workflow
+    from treadle import Journal, Record, Workflow
 
 __all__ = ["fork"]
 
@@ -42,7 +42,7 @@ def fork(ctx: click.Context, /, run_id: str, step: str, assignments: Sequence[st
     parsed = [state_args.parse_assignment(text) for text in assignments]
 
     def read(journal: Journal) -> Record:
-        return Record(run_id, journal.entries(run_id))
+        return treadle.Record(run_id, journal.entries(run_id))
 
     def begin(journal: Journal, record: Record, workflow: Workflow) -> tuple[Record, dict[str, Any]]:
         state = state_args.initial_state(record.state_before(workflow, step), {}, parsed)

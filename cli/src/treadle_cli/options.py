@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HOST",
+    "again",
     "checkpoint_dir_option",
     "config_option",
     "debug_option",
@@ -153,6 +155,12 @@ def checkpoint_dir_option(function: _Function) -> _Function:
 def journal_place(folder: str | None) -> dict[str, Any]:
     """What a ``--checkpoint-dir`` overrides of the journal's settings."""
     return {} if folder is None else {"path": str(Path(folder).absolute() / "journal.db")}
+
+
+def again(folder: str | None, tools: Collection[str]) -> str:
+    """The options that a command which goes on with the same run needs as well, as a shell takes them."""
+    words = [] if folder is None else ["--checkpoint-dir", folder]
+    return shlex.join([*words, *(word for each in tools for word in ("--tools", each))])
 
 
 def find_settings_file() -> tuple[str | None, str]:

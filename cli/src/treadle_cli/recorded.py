@@ -14,6 +14,7 @@ import click
 import treadle
 from treadle import ConfigurationError
 from treadle_cli.options import (
+    again,
     checkpoint_dir_option,
     debug_option,
     host_options,
@@ -100,7 +101,13 @@ def go_on(
     from treadle_cli.execution import Display, execute_and_print
 
     display = Display.of(
-        workflow, stdout=out(), stderr=stderr, as_json=as_json, quiet=quiet, debugging=is_debugging(ctx)
+        workflow,
+        stdout=out(),
+        stderr=stderr,
+        as_json=as_json,
+        quiet=quiet,
+        debugging=is_debugging(ctx),
+        again=again(checkpoint_dir, tools),
     )
     ctx.exit(execute_and_print(workflow, state, display, journal, record))
 

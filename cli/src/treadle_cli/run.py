@@ -11,6 +11,7 @@ import click
 import treadle
 from treadle import TreadleError
 from treadle_cli.options import (
+    again,
     checkpoint_dir_option,
     debug_option,
     host_options,
@@ -146,7 +147,13 @@ def run(
     from treadle_cli.execution import Display, execute_and_print
 
     display = Display.of(
-        workflow, stdout=out(), stderr=stderr, as_json=as_json, quiet=quiet, debugging=is_debugging(ctx)
+        workflow,
+        stdout=out(),
+        stderr=stderr,
+        as_json=as_json,
+        quiet=quiet,
+        debugging=is_debugging(ctx),
+        again=again(checkpoint_dir, tools),
     )
     if no_journal:
         journal: Journal | None = treadle.MemoryJournal()

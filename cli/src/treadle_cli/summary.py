@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
-from treadle import RunResult, RunStatus, StepResult, StepStatus, Workflow
+from treadle import Pending, RunResult, RunStatus, StepResult, StepStatus, Workflow
 from treadle_cli import amounts
 from treadle_cli.progress import question
 
@@ -87,9 +89,34 @@ def failure_lines(result: RunResult) -> list[str]:
     return lines
 
 
-def pending_lines(result: RunResult) -> list[str]:
-    """What a paused run waits for, a line for each question."""
-    return [f"waiting: step '{each.step_id}': {question(each)}" for each in result.pending]
+def pending_lines(result: RunResult, options: str | None = "") -> list[str]:
+    """What a paused run waits for, each question with the commands that answer it.
+
+    :param options: what those commands need besides; None where the run is not recorded.
+    """
+    lines = []
+    for each in result.pending:
+        lines.append(f"waiting: step '{each.step_id}': {question(each)}")
+        if options is None:
+            continue
+        if each.deadline is not None:
+            until = datetime.fromtimestamp(each.deadline).astimezone().isoformat(sep=" ", timespec="seconds")
+            lines.append(f"    without an answer until {until} it is '{each.default}'")
+        command = f"treadle resume {result.run_id}{f' {options}' if options else ''}"
+        lines += [f"    {command} {how}" for how in _ways_to_answer(each)]
+    if lines and options is None:
+        lines.append("the run is not recorded, so nobody can answer it")
+    return lines
+
+
+def _ways_to_answer(pending: Pending) -> list[str]:
+    if pending.call_id is not None:
+        return [f"--assume {shlex.quote(f'{pending.call_id}={each}')}" for each in pending.choices]
+    if set(pending.choices) == {"approved", "rejected"}:
+        return [f"--approve {pending.gate}", f"--reject {pending.gate}"]
+    if 0 < len(pending.choices) <= _MOST_NAMES:
+        return [f"--answer {shlex.quote(f'{pending.gate}={each}')}" for each in pending.choices]
+    return [f"--answer {pending.gate}=..."]
 
 
 def _tries(result: StepResult) -> str:

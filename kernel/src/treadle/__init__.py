@@ -14,7 +14,7 @@ _HOMES = {
     "treadle._document.schema": "settings_schema workflow_schema",
     "treadle._engine": "RunStream Session",
     "treadle._engine.journal": "MemoryJournal",
-    "treadle._engine.logging": "LogObserver",
+    "treadle._logging": "LogObserver",
     "treadle._engine.resuming": "Record",
     "treadle._plugins": "Host",
     "treadle._settings.finding": "find_settings",

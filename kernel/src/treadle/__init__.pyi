@@ -9,8 +9,8 @@ from treadle._document.schema import workflow_schema as workflow_schema
 from treadle._engine import RunStream as RunStream
 from treadle._engine import Session as Session
 from treadle._engine.journal import MemoryJournal as MemoryJournal
-from treadle._engine.logging import LogObserver as LogObserver
 from treadle._engine.resuming import Record as Record
+from treadle._logging import LogObserver as LogObserver
 from treadle._plugins import Host as Host
 from treadle._settings.finding import find_settings as find_settings
 from treadle._settings.providers import SettingValue as SettingValue

@@ -208,6 +208,8 @@ class Redactor:
                 result = replace(result, output=self._struck(result.output), reasoning_content=reasoning)
             else:
                 result = replace(result, output=self._walked(output or ("steps", step), result.output))
+        if result.pending:  # questions are made of anything that the step reads
+            result = replace(result, pending=self.asked(result.pending))
         hidden: StepResult = self.hide(result)
         return hidden
 
@@ -239,6 +241,11 @@ class Redactor:
         """What is recorded of a call. Results of steps have been through :meth:`result`."""
         if kind.endswith("call_started"):
             return {name: self.asked(value) for name, value in data.items()}
+        if kind == "answered":
+            data = {
+                name: {gate: self._struck(each) if gate in self._concealed else each for gate, each in answers.items()}
+                for name, answers in data.items()
+            }
         if step in self._concealed and kind.endswith("call_finished"):
             data = {
                 name: value if name in ("call_id", "error") else self._unsaid(value) for name, value in data.items()

@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field
 from treadle import (
     ModelRequest,
     OutputError,
+    Pending,
     Reference,
     StatePath,
     Step,
@@ -22,7 +23,7 @@ from treadle import (
     UserMessage,
     tool,
 )
-from treadle.testing import FakeSandbox, check_step, offering
+from treadle.testing import FakeContext, FakeSandbox, check_step, offering
 
 
 class Shout(Step):
@@ -278,3 +279,37 @@ async def test_expectations_are_compared() -> None:
         await check_step(Shout, **EXAMPLE, failing=[{"output": "said"}])
     with pytest.raises(AssertionError, match=r"step\.txt: unknown field; did you mean"):
         await check_step(Shout, {"txt": "x"})
+
+
+# --- steps that ask ---
+
+
+class Asks(Step):
+    """Pauses with a question, and gives the answer."""
+
+    async def run(self, ctx: StepContext) -> StepOutcome:
+        question = Pending(question="Which?", choices=("a", "b"))
+        answer = ctx.answer(question)
+        return StepOutcome(pending=(question,)) if answer is None else StepOutcome(value=answer)
+
+
+class AsksForEver(Step):
+    """Never looks for the answer."""
+
+    async def run(self, ctx: StepContext) -> StepOutcome:
+        return StepOutcome(pending=(Pending(question="Which?"),))
+
+
+async def test_a_step_that_asks_is_answered_and_held_to_the_rest():
+    await check_step(Asks, {"output": "x"}, answers={"": "b"}, expect={"x": "b"})
+
+
+async def test_a_step_that_does_not_read_its_answer_is_told_so():
+    with pytest.raises(AssertionError, match="step 'AsksForEver': it was answered, and asks again"):
+        await check_step(AsksForEver, {}, answers={"": "b"})
+
+
+async def test_a_step_of_a_test_without_an_engine_has_the_answers_that_are_given():
+    outcome = await Asks(id="a", type="asks").run(FakeContext(answers={"Which?": "a"}))
+    assert outcome.value == "a"
+    assert (await Asks(id="a", type="asks").run(FakeContext())).pending[0].question == "Which?"

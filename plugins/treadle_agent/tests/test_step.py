@@ -17,6 +17,7 @@ from treadle import (
     DocumentError,
     Host,
     MediaPart,
+    MemoryJournal,
     ModelResponse,
     Offer,
     StopReason,
@@ -331,6 +332,95 @@ async def test_a_call_that_needs_a_person_does_not_run_where_nobody_can_be_asked
     message = provider.requests[-1].messages[-1]
     assert isinstance(message, ToolMessage)
     assert message.results[0].content == "'look' needs a person's approval, and nobody can be asked here; not run"
+
+
+class Recorded(MemoryJournal):
+    """As a journal on disk: others can go on with what is in it."""
+
+    outlives_process = True
+
+
+ASKS = {**DESK, "tools": ["look", "peek"], "approve": ["look"]}
+
+
+class Peek(Look):
+    name = "peek"
+    calls: ClassVar[list[Mapping[str, Any]]] = []
+
+    async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
+        self.calls.append(arguments)
+        return "peeked"
+
+
+class Careful(Look):
+    calls: ClassVar[list[Mapping[str, Any]]] = []
+
+    async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
+        self.calls.append(arguments)
+        return "looked"
+
+
+async def paused_desk(provider: Any, agent: Any, *answers: Mapping[str, str]) -> Any:
+    """A run of the agent, gone on with for each set of answers in a session of its own; every result."""
+    Peek.calls.clear()
+    Careful.calls.clear()
+    tools = {"peek": Offer(Peek, "peek"), "look": Offer(Careful, "look")}
+    host = Host.of({**plugins(provider, tool=False), "more": offering({"tool": tools})})
+    workflow, journal = treadle.build_workflow(document(agent), host=host), Recorded()
+    async with treadle.open(host=host, journal=journal) as session:
+        results = [await session.run(workflow, run_id="r")]
+    for each in answers:
+        async with treadle.open(host=host, journal=journal) as session:
+            results.append(await session.resume("r", answers=each))
+    return results
+
+
+async def test_a_call_that_needs_a_person_waits_in_a_recorded_run_and_the_loop_goes_on_in_its_middle() -> None:
+    provider = scripted(calls(("look", {"what": "1"}), ("peek", {})), calls(("look", {"what": "2"})), "done")
+    first, second, last = await paused_desk(
+        provider, ASKS, {"answer:look-1": "approved"}, {"answer:look-2": "approved"}
+    )
+    (question,) = first.pending
+    assert (question.gate, question.tool_name) == ("answer:look-1", "look")
+    assert question.question == """may agent 'desk' call 'look' with {"what": "1"}?"""
+    assert question.details == {"arguments": {"what": "1"}}
+    assert [each.gate for each in second.pending] == ["answer:look-2"]
+    assert (last.status, last.final_state["reply"]) == ("success", "done")
+    assert len(provider.requests) == 3, "no model call was made twice"
+    assert Careful.calls == [{"what": "1"}, {"what": "2"}]
+    assert Peek.calls == [{}], "what needs nobody ran at once, and once"
+
+
+async def test_a_call_that_a_person_rejects_goes_back_to_the_model_as_its_result() -> None:
+    provider = scripted(calls(("look", {})), "then not")
+    _, last = await paused_desk(provider, ASKS, {"": "rejected"})
+    message = provider.requests[-1].messages[-1]
+    assert isinstance(message, ToolMessage)
+    assert message.results[0].content == "a person did not allow this call of 'look'; it was not run"
+    assert (last.status, last.final_state["reply"], Careful.calls) == ("success", "then not", [])
+
+
+async def test_two_calls_of_one_reply_are_two_gates_answered_in_any_order() -> None:
+    provider = scripted(calls(("look", {"what": "1"}), ("look", {"what": "1"})), "done")
+    first, second, last = await paused_desk(
+        provider, ASKS, {"answer:look-2": "rejected"}, {"answer:look-1": "approved"}
+    )
+    assert [each.gate for each in first.pending] == ["answer:look-1", "answer:look-2"]
+    assert [each.gate for each in second.pending] == ["answer:look-1"]
+    message = provider.requests[-1].messages[-1]
+    assert isinstance(message, ToolMessage)
+    assert [each.is_error for each in message.results] == [False, True]
+    assert (last.final_state["reply"], Careful.calls) == ("done", [{"what": "1"}])
+
+
+async def test_a_call_of_an_agent_below_waits_at_a_gate_of_its_own() -> None:
+    below = {**DESK, "name": "helper", "tools": ["look"], "approve": ["look"]}
+    desk = {**DESK, "tools": [{"agent": below, "name": "helper"}, "peek"]}
+    provider = scripted(calls(("helper", {"message": "go"})), calls(("look", {})), "from below", "done")
+    first, last = await paused_desk(provider, desk, {"": "approved"})
+    assert [each.gate for each in first.pending] == ["answer:helper-1.look-1"]
+    assert (last.status, last.final_state["reply"], len(provider.requests)) == ("success", "done", 4)
+    assert Careful.calls == [{}]
 
 
 # --- documents ----------------------------------------------------------------------------------------

@@ -66,12 +66,14 @@ class AsyncioSession:
         workflow: Workflow | str | os.PathLike[str] | None = None,
         state: Mapping[str, Any] | None = None,
         assume: Mapping[str, str] | None = None,
+        answers: Mapping[str, str] | None = None,
         on_event: Callable[[RunEvent], object] | None = None,
         observers: Sequence[Observer] = (),
         tools: Iterable[Tool] = (),
     ) -> RunResult:
         """As :meth:`Session.resume`. A cancellation of the task cancels the run, and its end is waited for."""
         how: dict[str, Any] = {"workflow": workflow, "state": state, "assume": assume, "on_event": on_event}
+        how["answers"] = answers
         return await self._held.call(partial(self._session.resume, run_id, **how, observers=observers, tools=tools))
 
     async def fork(
@@ -88,6 +90,10 @@ class AsyncioSession:
         """As :meth:`Session.fork`. A cancellation of the task cancels the run, and its end is waited for."""
         how: dict[str, Any] = {"at": at, "workflow": workflow, "state": state, "on_event": on_event}
         return await self._held.call(partial(self._session.fork, run_id, **how, observers=observers, tools=tools))
+
+    async def answer(self, run_id: str, answers: Mapping[str, str]) -> None:
+        """As :meth:`Session.answer`."""
+        await self._held.call(partial(self._session.answer, run_id, answers))
 
     @asynccontextmanager
     async def stream(

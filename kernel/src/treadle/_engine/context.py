@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 import trio
 from pydantic import BaseModel
 
+from treadle._asking import NOTHING_ASKED, Questions
 from treadle._bridges.processes import call_in_process, name_of
 from treadle._document import read_document
 from treadle._engine.children import ParentStep
@@ -27,6 +28,7 @@ from treadle._language import MISSING, ArgumentTree, Expression, Template, look_
 from treadle.contracts.events import TextEmitted, ToolCallFinished, ToolCallStarted
 from treadle.contracts.offers import Role
 from treadle.contracts.results import Pending, RunResult
+from treadle.contracts.sandbox import Sandbox
 from treadle.contracts.sources import AttachmentFetcher, AttachmentRequest
 from treadle.contracts.step import DoneCall, StepContext
 from treadle.contracts.tool import Tool, ToolContext
@@ -87,6 +89,7 @@ class RunningStep(StepContext):
         slot: Slot,
         done: DoneCalls,
         kept: StepRecord | None = None,
+        questions: Questions = NOTHING_ASKED,
     ) -> None:
         self.run_id = run.run_id
         self.step_id = step_id
@@ -102,10 +105,26 @@ class RunningStep(StepContext):
         self.pending: tuple[Pending, ...] = ()
         """What paused children wait for."""
         self._kept = kept
+        self._questions = questions
         # What an earlier process began in this attempt keeps its number.
         self._tool_calls = itertools.count(kept.next_ordinal(kept.tool_calls) if kept else 1)
         self._model_calls = itertools.count(kept.next_ordinal(kept.model_calls) if kept else 1)
         self._cleaner: RequestCleaner | None = None
+
+    @property
+    def outer_run_id(self) -> str:
+        """The id of the outermost run."""
+        return self._run._root.run_id
+
+    @property
+    def path(self) -> str:
+        """The step's dotted path."""
+        return self._run._path(self.step_id)
+
+    @property
+    def workflow_name(self) -> str:
+        """The name of its workflow."""
+        return self._run.workflow.name
 
     @property
     def state(self) -> Mapping[str, Any]:
@@ -312,6 +331,35 @@ class RunningStep(StepContext):
         """Call a function that blocks, in a process of its own, which is killed when the attempt ends."""
         async with self._run.processes:
             return await call_in_process(function, *args, is_fault=is_fault)
+
+    def answer(self, pending: Pending) -> str | None:
+        """What somebody answered to a question that this step asked before."""
+        asked = self._questions.find(pending, self.attempt, self._run.redactor)
+        if asked is not None and asked.expired:
+            self.warn(f"nobody answered within {asked.pending.timeout:g} s, so the answer is '{asked.answer}'")
+        return None if asked is None else asked.answer
+
+    def was_asked(self, pending: Pending) -> bool:
+        """Whether an earlier process has asked this question."""
+        return self._questions.find(pending, self.attempt, self._run.redactor) is not None
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the run can be gone on with by another process."""
+        return self._run.session.journal.outlives_process
+
+    @property
+    def told_state(self) -> Mapping[str, Any]:
+        """The state as others may be told of it."""
+        return self._run.redactor.state(self._view) if self._run.redactor.is_active else self._view
+
+    async def sandbox(self) -> Sandbox:
+        """The run's sandbox."""
+        sandbox = await self._run.sandbox()
+        if sandbox is None:
+            text = f"step '{self.step_id}' reaches the world through a sandbox, and none is installed"
+            raise SandboxError(text, hint="pip install treadle-sandbox")
+        return sandbox
 
     def emit_text(self, text: str) -> None:
         """Pass a piece of a streamed reply on to observers."""

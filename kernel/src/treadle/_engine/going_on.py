@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from treadle._engine.children import ParentStep
     from treadle._engine.run import Run, _Progress
 
-__all__ = ["below", "go_on", "record_start", "restore", "time_left", "time_used"]
+__all__ = ["below", "go_on", "record_answers", "record_start", "restore", "time_left", "time_used"]
 
 
 def restore(run: Run, index: int, step: Step, sees: int, kept: StepRecord) -> None:
@@ -51,6 +51,7 @@ def go_on(run: Run, step: Step, progress: _Progress, kept: StepRecord) -> bool:
         kept.end_attempt(() if below_goes_on else run._earlier.forget_below(path))
         progress.before = kept.attempt
     progress.attempt, progress.done = kept.attempt, kept.done_calls(run.tool)
+    progress.questions = run._earlier.gates.of(run._path(step.id))
     progress.meter.add(kept.spent.usage, kept.spent.cost_usd)
     for _ in range(kept.unknown_costs()):
         progress.meter.add_unknown()
@@ -80,7 +81,22 @@ def record_start(run: Run, attempt: int, workflow: Workflow, state: Mapping[str,
         run.record("run_started", "", attempt, 0, {"workflow": workflow, "state": state})
         return
     given = {name: value for name, value in state.items() if name in run._given}
-    run.record("run_resumed", "", 0, 0, {"workflow": workflow, "state": given, "assumed": earlier.assumed})
+    run.record(
+        "run_resumed",
+        "",
+        0,
+        0,
+        {"workflow": workflow, "state": given, "assumed": earlier.assumed, "after": earlier.length},
+    )
+    record_answers(run)
+
+
+def record_answers(run: Run) -> None:
+    """Record what is newly answered, so that nobody is asked again, whoever goes on with the run."""
+    gates = run._earlier.gates if run._earlier else None
+    if gates is not None and (gates.answered or gates.expired):
+        run._note_concealed()
+        run.record("answered", "", 0, 0, {"answers": gates.answered, "expired": gates.expired})
 
 
 def time_used(run: Run) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from treadle.contracts.journal import Journal, JournalEntry
+from treadle.contracts.journal import Journal, JournalEntry, check_after
 
 if TYPE_CHECKING:
     from treadle._engine.run import Run
@@ -22,13 +22,18 @@ _FINISHED_RUNS_KEPT = 16
 class MemoryJournal(Journal):
     """Keeps the entries of every run under way and of the latest finished ones: a long session does not grow."""
 
+    outlives_process = False
+
     def __init__(self) -> None:
         self._runs: dict[str, list[JournalEntry]] = {}
         self._finished: deque[str] = deque()
 
     def append(self, entry: JournalEntry) -> None:
         """Keep the entry."""
-        self._runs.setdefault(entry.run_id, []).append(entry)
+        kept = self._runs.setdefault(entry.run_id, [])
+        if entry.kind == "run_resumed":
+            check_after(entry, len(kept))
+        kept.append(entry)
         if entry.kind == "run_finished" and not entry.step:
             self._finished.append(entry.run_id)
             if len(self._finished) > _FINISHED_RUNS_KEPT:

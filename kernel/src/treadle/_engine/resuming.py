@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import copy
 import json
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from treadle import errors
+from treadle._asking import Gates
 from treadle._dataclasses import dataclass
 from treadle._document import Workflow, build_workflow
 from treadle._engine.done_calls import DoneCalls
@@ -177,6 +179,10 @@ class Record:
         self.elapsed = 0.0
         """Seconds that it has taken so far."""
         self.assumed: dict[str, str] = {}
+        self.gates = Gates(run_id)
+        """What paused steps wait for, and what was answered."""
+        self.length = 0
+        """How many entries were read."""
         self._children: dict[str, int] = {}
         self._runs_below: dict[str, dict[str, None]] = {}
         self._steps_below: dict[str, dict[str, None]] = {}
@@ -187,6 +193,7 @@ class Record:
             if entry.kind not in ("run_started", "run_resumed") or entry.step:
                 self.elapsed += max(0.0, entry.at - self._last)
             self._last = entry.at
+            self.length += 1
             self._add(entry)
         if not self.facts:
             raise ConfigurationError(f"there is no record of a run '{run_id}'")
@@ -204,18 +211,29 @@ class Record:
 
     @classmethod
     def of(
-        cls, journal: Journal, run_id: str, *, given: Iterable[str] = (), assume: Mapping[str, str] | None = None
+        cls,
+        journal: Journal,
+        run_id: str,
+        *,
+        given: Iterable[str] | None = (),
+        assume: Mapping[str, str] | None = None,
+        answers: Mapping[str, str] | None = None,
     ) -> Record:
-        """The record of a run that is to be gone on with.
+        """The record of a run that is to be gone on with. Questions whose time is over have their default for answer.
 
-        :param given: keys of the state that will be given.
+        :param given: keys of the state that will be given; None where it is only to be answered.
         :param assume: of calls whose outcome is unknown, whether they had their effect; see :meth:`assume`.
-        :raises ConfigurationError: there is no such run, it has succeeded, or something it needs is not given.
+        :param answers: to what paused steps wait for, by gate; an empty name is the only gate that waits.
+        :raises ConfigurationError: there is no such run, it has succeeded, or something it needs is not given; or one
+            of the answers is none.
         """
         record = cls(run_id, journal.entries(run_id))
         if record.result is not None and record.result.status is RunStatus.SUCCESS:
             raise ConfigurationError(f"run {run_id} has succeeded; there is nothing to resume")
-        if missing := record.redacted_keys(given):
+        record.gates.expire(time.time())
+        record.gates.answer(answers or {})
+        missing = [] if given is None else record.redacted_keys(given)
+        if missing:
             hint = "give each of them again, as -s key=value or in state="
             raise ConfigurationError(
                 f"run {run_id} was recorded without the values of: {', '.join(missing)}", hint=hint
@@ -295,6 +313,8 @@ class Record:
             self.workflow, self.state = data["workflow"], dict(data["state"])
             self.steps, self._children, self.result = {}, {}, None
             self._runs_below, self._steps_below = {}, {}
+        elif entry.kind == "answered":
+            self.gates.recall(data)
         elif entry.kind == "run_started":
             if self._children.get(path) != entry.attempt:
                 self.forget_below(path)
@@ -327,8 +347,10 @@ class Record:
                 self._tried_anew.remove(entry.step)
                 self.take_over_below(entry.step, entry.attempt)
             step.attempt, step.result = entry.attempt, None
+            self.gates.begin(entry.step)
         elif entry.kind == "step_finished":
             step.result, step.outcome = data["result"], data.get("outcome", step.outcome)
+            self.gates.note(entry.step, data["result"], entry.attempt)
         elif entry.kind == "model_call_started":
             calls.append(RecordedCall(entry.ordinal, data.get("asked", data["request"])))
         elif entry.kind == "tool_call_started":
@@ -357,7 +379,9 @@ class Record:
         """Drop what the child runs of a step did, as a new attempt runs them anew; it is given back for its cost."""
         for child in self._runs_below.pop(path, ()):
             self._children.pop(child, None)
-        return [self.steps.pop(name) for name in self._steps_below.pop(path, ()) if name in self.steps]
+        below = [name for name in self._steps_below.pop(path, ()) if name in self.steps]
+        self.gates.forget(below)
+        return [self.steps.pop(name) for name in below]
 
 
 def _outer(path: str) -> Iterator[str]:

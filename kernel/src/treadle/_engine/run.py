@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from treadle._asking import NOTHING_ASKED, Questions
 from treadle._dataclasses import dataclass
 from treadle._document import build_workflow, load_workflow, open_sandbox, provider_overrides
 from treadle._engine.children import ChildHub, ParentStep, block_of
@@ -78,6 +79,7 @@ class _Progress:
     done: DoneCalls = field(default_factory=DoneCalls)
     before: int = 0
     kept: StepRecord | None = None
+    questions: Questions = NOTHING_ASKED
 
 
 class Run:
@@ -353,6 +355,7 @@ class Run:
                 progress.slot,
                 progress.done,
                 progress.kept,
+                progress.questions,
             )
             failure = await self._attempt(index, step, context, sees, progress)
             if failure is None:
@@ -451,13 +454,9 @@ class Run:
 
     def _pause(self, step: Step, outcome: StepOutcome, of_children: tuple[Pending, ...], progress: _Progress) -> None:
         """Keep what the step waits for, and what it cost. It has not settled: nothing that comes after it starts."""
-        for each in outcome.pending:
-            if not isinstance(each, Pending):
-                raise TypeError(
-                    f"what a step of type '{step.type}' waits for must be Pending, not {type(each).__name__}"
-                )
+        asked = progress.questions.ask(step, outcome.pending, progress.attempt, self.redactor)
         progress.meter.add(outcome.usage, outcome.cost_usd)
-        pending = (*(replace(each, step_id=step.id) for each in outcome.pending), *of_children)
+        pending = (*asked, *of_children)
         result = self._step_result(step.id, StepStatus.PAUSED, progress, outcome=StepOutcome(pending=pending))
         self.record("step_finished", step.id, progress.attempt, 0, {"result": self._told(result)})
         del self._progress[step.id]

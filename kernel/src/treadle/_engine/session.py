@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from treadle._document import Workflow, load_workflow
+from treadle._engine.going_on import record_answers
 from treadle._engine.journal import MemoryJournal
 from treadle._engine.observers import CallbackObserver
 from treadle._engine.resources import Resource
@@ -133,6 +134,7 @@ class Session:
         workflow: Workflow | str | os.PathLike[str] | None = None,
         state: Mapping[str, Any] | None = None,
         assume: Mapping[str, str] | None = None,
+        answers: Mapping[str, str] | None = None,
         on_event: Callable[[RunEvent], object] | None = None,
         observers: Sequence[Observer] = (),
         tools: Iterable[Tool] = (),
@@ -146,9 +148,12 @@ class Session:
         :param state: values that were redacted in the record, or are to be others.
         :param assume: of ``once`` calls that may have had their effect, by call id: ``done`` or ``not-done``. Without
             it such a step pauses, and lists its calls.
-        :raises ConfigurationError: there is no such run, it has succeeded, or something it needs is not given.
+        :param answers: to what paused steps wait for, by gate (``Pending.gate``); an empty name is the only one.
+            They are recorded: whoever goes on later is not asked again.
+        :raises ConfigurationError: there is no such run, it has succeeded, or something it needs is not given; or
+            one of the answers is none.
         """
-        record = Record.of(self.journal, run_id, given=state or {}, assume=assume or {})
+        record = Record.of(self.journal, run_id, given=state or {}, assume=assume, answers=answers)
         known = record.checked_workflow(self.host) if workflow is None else workflow
         how: dict[str, Any] = {"state": state, "on_event": on_event, "observers": observers, "tools": tools}
         return await self.start(known, **how, earlier=record).execute()
@@ -180,6 +185,16 @@ class Session:
         record = earlier.fork(self.journal, known, at, state)
         how: dict[str, Any] = {"on_event": on_event, "observers": observers, "tools": tools}
         return await self.start(known, **how, earlier=record).execute()
+
+    async def answer(self, run_id: str, answers: Mapping[str, str]) -> None:
+        """Record answers to what a paused run waits for, without going on with it; :meth:`resume` does that.
+
+        Nothing comes between reading the record and this: of two answers to a gate in one process the first is taken.
+
+        :raises ConfigurationError: as :meth:`resume` has it.
+        """
+        record = Record.of(self.journal, run_id, given=None, answers=answers)
+        record_answers(self.start(record.checked_workflow(self.host), earlier=record))
 
     # --- for runs -------------------------------------------------------------------------------------
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from treadle._dataclasses import dataclass
+from treadle.errors import ConfigurationError
 
-__all__ = ["EntryKind", "Journal", "JournalEntry"]
+__all__ = ["EntryKind", "Journal", "JournalEntry", "check_after"]
 
 EntryKind = Literal[
     "run_started",
     "run_resumed",
+    "answered",
     "step_started",
     "step_finished",
     "model_call_started",
@@ -35,6 +37,9 @@ class JournalEntry:
     ``run_resumed`` is where another process goes on with a run: steps that were under way go on in the same attempt,
     without a ``step_started`` of their own.
 
+    ``answered`` is what somebody answered to questions of paused steps (``answers``, by gate), and which of them had
+    no answer in time (``expired``).
+
     :param at: when, in seconds since 1970 (UTC).
     """
 
@@ -47,12 +52,30 @@ class JournalEntry:
     at: float = field(default=0.0, compare=False)
 
 
+def check_after(entry: JournalEntry, kept: int) -> None:
+    """For journals: refuse a ``run_resumed`` that goes by another record than the one of ``kept`` entries.
+
+    :raises ConfigurationError: another process has gone on with the run.
+    """
+    if entry.kind == "run_resumed" and entry.data.get("after", kept) != kept:
+        raise ConfigurationError(
+            f"run {entry.run_id} has been answered or gone on with elsewhere since it was read", hint="try it again"
+        )
+
+
 class Journal(ABC):
     """Keeps entries in the order in which they were appended.
 
     An entry is appended before anything acts on what it says. Appending is synchronous and must not wait on
     another process; what is appended is not changed afterwards by its caller.
+
+    A ``run_resumed`` goes by what its process has read of the run: it says in ``after`` how many entries that were, and
+    is refused where there are others by then, as the run would do again what another process has done.
+
+    :cvar outlives_process: whether another process can read what is appended; a run can then wait for a person.
     """
+
+    outlives_process: ClassVar[bool] = True
 
     @abstractmethod
     def append(self, entry: JournalEntry) -> None:
@@ -74,6 +97,13 @@ class Journal(ABC):
         :raises OSError: as :meth:`append`.
         """
         return
+
+    def unfinished(self) -> Iterable[str]:
+        """Ids of the runs that are paused, under way or were interrupted, the longest untouched first.
+
+        What a server offers to be answered is looked for among them; a journal that cannot tell gives none.
+        """
+        return ()
 
     def close(self) -> None:
         """Release what the journal holds. Called once, after the last run of the session."""

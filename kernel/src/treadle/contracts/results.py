@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import field
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from treadle._dataclasses import dataclass
 from treadle.contracts.events import RunWarning
@@ -51,33 +53,75 @@ def json_value(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """One thing that a paused step waits for.
+    """One thing that a paused step waits for: an answer, which the step then has from :meth:`StepContext.answer`.
 
     :param question: what a person is to decide, in words.
     :param choices: the answers there are; empty where any text is one.
-    :param call_id: the tool call that the question is about.
-    :param tool_name: its tool.
+    :param name: tells it from other questions of its step; letters, digits, ``_``, ``.`` and ``-``. Those without one
+        are told apart by a number.
+    :param timeout: seconds after which ``default`` is the answer, from when it was first asked.
+    :param default: the answer where nobody gave one in time.
+    :param call_id: a tool call whose outcome nobody knows. That is answered with ``assume``, and is no gate.
+    :param tool_name: the tool that the question is about.
     :param details: more for whoever shows the question.
     :param step_id: the step that waits, dotted where it is a child run's (``sub.gate``); the engine fills it in.
+    :param deadline: when its time is over, in seconds since 1970 by the clock of the day; the engine fills it in.
+    :raises ValueError: the name is not one, or ``timeout`` and ``default`` do not go together.
     """
 
     question: str
     choices: tuple[str, ...] = ()
+    name: str = ""
+    timeout: float | None = None
+    default: str | None = None
     call_id: str | None = None
     tool_name: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
     step_id: str = ""
+    deadline: float | None = None
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[\w.-]*", self.name):
+            raise ValueError(f"{self.name!r} cannot name a question; use letters, digits, '_', '.' and '-'")
+        if (self.timeout is None) != (self.default is None):
+            raise ValueError("a question with a timeout has a default, and one without has none")
+        if self.default is not None and self.choices and self.default not in self.choices:
+            raise ValueError(f"the default {self.default!r} is none of the choices: {', '.join(self.choices)}")
+
+    @property
+    def is_gate(self) -> bool:
+        """Whether it is answered by its gate; what became of a call is assumed instead."""
+        return self.call_id is None
+
+    @property
+    def gate(self) -> str:
+        """By what it is answered: its step, and its name where it has one (``sub.gate:size``)."""
+        return f"{self.step_id}:{self.name}" if self.name else self.step_id
 
     def to_json(self) -> dict[str, Any]:
         """As ``--json`` prints it."""
+        until = None if self.deadline is None else datetime.fromtimestamp(self.deadline, UTC)
         return {
             "step_id": self.step_id,
+            "gate": self.gate if self.is_gate else None,
             "question": self.question,
             "choices": list(self.choices),
+            "name": self.name,
+            "timeout": self.timeout,
+            "default": self.default,
+            "deadline": None if until is None else until.isoformat(timespec="milliseconds"),
             "call_id": self.call_id,
             "tool_name": self.tool_name,
             "details": json_value(self.details),
         }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """What :meth:`to_json` gave, also of versions that knew fewer fields."""
+        plain = {name: value for name, value in data.items() if name != "gate"}
+        if plain.get("deadline") is not None:
+            plain["deadline"] = datetime.fromisoformat(plain["deadline"]).timestamp()
+        return cls(**{**plain, "choices": tuple(plain["choices"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from treadle.contracts.documents import DocumentCheck
     from treadle.contracts.provider import Exchange
     from treadle.contracts.results import Pending, RunResult
+    from treadle.contracts.sandbox import Sandbox
     from treadle.contracts.sources import AttachmentRequest
     from treadle.contracts.tool import Tool
 
@@ -61,7 +62,8 @@ class StepOutcome:
     """What a step gives back when it succeeds. All of it is committed at once, or nothing is.
 
     A step pauses the run by giving back what it waits for: ``StepOutcome(pending=(Pending(question="Ship it?"),))``.
-    Nothing but the usage is then kept; steps that do not come after it go on, and then the run ends, paused.
+    Nothing but the usage is then kept; steps that do not come after it go on, and then the run ends, paused. The step
+    has the answer from :meth:`StepContext.answer` when the run is gone on with.
 
     :param value: written to the step's ``output``.
     :param raw: what ``steps.<id>.output`` shows, where that is not the value itself.
@@ -128,6 +130,21 @@ class StepContext(ABC):
     """Which attempt this is, from 1."""
     config: RunConfig
     """The run's config after every override. A request without a model gets the provider's default."""
+
+    @property
+    def outer_run_id(self) -> str:
+        """The id of the outermost run, by which it is shown, answered and gone on with."""
+        return self.run_id
+
+    @property
+    def path(self) -> str:
+        """The step's dotted path from the outermost run: the gate of what it asks."""
+        return self.step_id
+
+    @property
+    def workflow_name(self) -> str:
+        """The name of the workflow that the step stands in."""
+        return ""
 
     @property
     @abstractmethod
@@ -273,6 +290,46 @@ class StepContext(ABC):
             itself, or was ended, before the function did. Otherwise whatever the function raises.
         """
         raise NotImplementedError
+
+    def answer(self, pending: Pending) -> str | None:
+        """What somebody answered to a question that this step asked before, or None.
+
+        A step asks by giving the question back as ``pending``; the run pauses, and when it is gone on with the step
+        runs again, from its beginning and in the same attempt:
+
+        .. code-block:: python
+
+            question = Pending(question="Which size?", choices=("small", "large"))
+            size = ctx.answer(question)
+            if size is None:
+                return StepOutcome(pending=(question,))
+
+        An answer is to what was asked: the same text, choices, tool and details, and name where it has one. A later
+        attempt that asks the same is answered by it too. Where ``timeout`` has passed without an answer it is
+        ``default``, and the run's owner is told.
+        """
+        return None
+
+    def was_asked(self, pending: Pending) -> bool:
+        """Whether an earlier process has asked this question, so that nobody need be told of it again."""
+        return False
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the run can be gone on with by another process: what pauses without that is lost with this one."""
+        return False
+
+    @property
+    def told_state(self) -> Mapping[str, Any]:
+        """:attr:`state` as others may be told of it: without secrets and what is to be redacted. Made when asked."""
+        return self.state
+
+    async def sandbox(self) -> Sandbox:
+        """The run's sandbox: the way of a step that reaches the world itself.
+
+        :raises SandboxError: none is installed.
+        """
+        raise NotImplementedError  # not abstract: doubles of a context need no sandbox
 
     @abstractmethod
     def emit_text(self, text: str) -> None:

@@ -13,6 +13,7 @@ from treadle._language.paths import MISSING, assign
 from treadle.contracts.config import RunConfig
 from treadle.contracts.offers import Role
 from treadle.contracts.provider import Exchange, ProviderSettings
+from treadle.contracts.results import Pending
 from treadle.contracts.step import StepContext
 from treadle.contracts.tool import Tool, ToolContext
 from treadle.errors import NotInstalledError
@@ -38,6 +39,7 @@ class FakeContext(StepContext):
     :param replies: what the model answers, in order; it repeats the last user text without them.
     :param tools: what :meth:`call_tool` finds, by the name of each.
     :param roles: what :meth:`role` gives: the object, or a mapping of objects by name.
+    :param answers: what :meth:`answer` finds, by the name of a question or its text.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class FakeContext(StepContext):
         replies: Sequence[Reply] | None = None,
         tools: Iterable[Tool] = (),
         roles: Mapping[Role, Any] | None = None,
+        answers: Mapping[str, str] | None = None,
         config: RunConfig | None = None,
     ) -> None:
         self.run_id, self.step_id, self.attempt = "run", "step", 1
@@ -57,6 +60,7 @@ class FakeContext(StepContext):
         self._state = dict(state or {})
         self._tools = {tool.name: tool for tool in tools}
         self._roles: Mapping[Any, Any] = roles or {}
+        self._answers = answers or {}
         kind = EchoProvider if replies is None else scripted(*replies)
         self._provider = kind("scripted", ProviderSettings())
 
@@ -122,6 +126,14 @@ class FakeContext(StepContext):
         if name not in self._tools:
             raise NotInstalledError(f"no tool '{name}'", hint="give it to FakeContext(tools=[...])")
         return self._tools[name]
+
+    def answer(self, pending: Pending) -> str | None:
+        """What was given for the question."""
+        return self._answers.get(pending.name or pending.question, self._answers.get(pending.question))
+
+    def was_asked(self, pending: Pending) -> bool:
+        """Whether there is an answer."""
+        return self.answer(pending) is not None
 
     def emit_text(self, text: str) -> None:
         """Keep it."""

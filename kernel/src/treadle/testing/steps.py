@@ -14,10 +14,10 @@ from treadle._language import ArgumentTree, Expression, StatePath
 from treadle._plugins.objects import offering
 from treadle.contracts.config import RunConfig
 from treadle.contracts.offers import ProviderOffer, Role
-from treadle.contracts.results import RunResult, StepStatus
+from treadle.contracts.results import Pending, RunResult, StepStatus
 from treadle.contracts.sandbox import Sandbox
 from treadle.contracts.step import Reference, Step, StepContext, StepOutcome
-from treadle.errors import DocumentError, RateLimitError, TreadleError
+from treadle.errors import ConfigurationError, DocumentError, RateLimitError, TreadleError
 from treadle.messages import ModelRequest, Usage
 from treadle.testing.cancellation import Cut, cut_at, in_sentences, leaving_nothing
 from treadle.testing.doubles import EchoProvider, Reply
@@ -41,6 +41,7 @@ async def check_step(
     expect: Mapping[str, Any] | None = None,
     failing: Sequence[Mapping[str, Any]] = (),
     others: Sequence[Mapping[str, Any]] = (),
+    answers: Mapping[str, str] | None = None,
 ) -> None:
     """Hold a step type to its contract: fields, what it reads, writes and refers to, errors, usage, cancellation.
 
@@ -56,11 +57,12 @@ async def check_step(
     :param others: further steps of the document, such as the targets of a router. The id of the step that is tested
         is ``step``. Steps of the type ``nothing`` do nothing, as a target need not:
         ``{"id": "a", "type": "nothing", "depends_on": ["step"]}``.
+    :param answers: what a step that pauses is answered, by the name of each question; the empty one where it has none.
     :raises AssertionError: with what it did, and what the contract says of that.
     """
     check_step_class(step)
     what = f"step '{step.__name__}'"
-    bench = _Bench(step, others, plugins, replies, sandbox, what)
+    bench = _Bench(step, others, plugins, replies, sandbox, answers or {}, what)
     given = dict(state or {})
     async with leaving_nothing(what):
         course = await bench.run(fields, given)
@@ -139,10 +141,11 @@ class _Bench:
         plugins: Plugins,
         replies: Sequence[Reply] | None,
         sandbox: Callable[[], Sandbox] | None,
+        answers: Mapping[str, str],
         what: str,
     ) -> None:
         self._step, self._others, self._plugins = step, others, plugins
-        self._replies, self._sandbox, self._what = replies, sandbox, what
+        self._replies, self._sandbox, self._answers, self._what = replies, sandbox, answers, what
 
     async def run(
         self, fields: Mapping[str, Any], state: Mapping[str, Any], *, fails: Exception | None = None
@@ -187,7 +190,16 @@ class _Bench:
         course.step = next(each for each in workflow.steps if each.id == "step")
         async with api.open(host=host) as session:
             course.result = await session.run(workflow)
+            while answers := {each.gate: self._answers[each.name] for each in self._asked(course.result)}:
+                try:
+                    course.result = await session.resume(course.result.run_id, answers=answers)
+                except ConfigurationError as error:
+                    raise AssertionError(f"{self._what}: it was answered, and asks again: {error.message}") from error
         return course
+
+    def _asked(self, result: RunResult) -> list[Pending]:
+        """What it waits for that there is an answer to."""
+        return [each for each in result.pending if each.is_gate and each.name in self._answers]
 
 
 class _Nothing(Step):

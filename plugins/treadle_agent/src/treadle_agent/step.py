@@ -82,13 +82,22 @@ class AgentStep(Step):
         :raises StepError: the turn failed; whether trying again may help is the error's own word.
         :raises ProviderError: a model call failed.
         """
-        _, outcome = await self.take(ctx)
+        from treadle_agent.turn import PausedTurn
+
+        try:
+            _, outcome = await self.take(ctx, may_pause=ctx.is_recorded)
+        except PausedTurn as paused:
+            return StepOutcome(pending=paused.pending)
         return outcome
 
-    async def take(self, ctx: StepContext, approve: Approve | None = None) -> tuple[AgentReply, StepOutcome]:
+    async def take(
+        self, ctx: StepContext, approve: Approve | None = None, *, may_pause: bool = False
+    ) -> tuple[AgentReply, StepOutcome]:
         """The turn, and what the step makes of it.
 
         :param approve: asks a person about calls of tools that the agent may not call by itself.
+        :param may_pause: whether such calls may wait for a person, where there is nobody to ask now.
+        :raises PausedTurn: they wait.
         """
         from treadle_agent.turn import AgentTurn  # which brings trio: checking a document needs none
 
@@ -102,6 +111,7 @@ class AgentStep(Step):
             model=ctx.config.model or "",
             stream=ctx.config.stream,
             approve=approve,
+            may_pause=may_pause,
         )
         system_prompt = turn.prepare()
         prompt = ctx.render(self.prompt)

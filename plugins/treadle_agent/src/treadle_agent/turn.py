@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -16,6 +17,7 @@ from treadle import (
     ModelRequest,
     NotInstalledError,
     OutputError,
+    Pending,
     StepContext,
     StepError,
     Template,
@@ -36,11 +38,13 @@ from treadle_loop.shapes import Shape
 from treadle_loop.tools import FINAL_TOOL, LoopTool, failure, final_tool, result_of
 from treadle_loop.turn import StepTools, loop_tool
 
-__all__ = ["AgentReply", "AgentTurn", "Approve", "CannotStartError"]
+__all__ = ["AgentReply", "AgentTurn", "Approve", "CannotStartError", "PausedTurn"]
 
 Approve = Callable[[ToolCallPart], Awaitable[bool]]
 """Asks a person whether a call may run."""
 
+_MOST_TOLD = 500
+_UNNAMED = re.compile(r"[^\w.-]")
 _MESSAGE: Mapping[str, Any] = {
     "type": "object",
     "properties": {"message": {"type": "string", "description": "what to ask or tell the agent"}},
@@ -51,6 +55,14 @@ _MESSAGE: Mapping[str, Any] = {
 
 class CannotStartError(StepError):
     """A turn that cannot begin: a missing tool, a broken template, a schema that does not load."""
+
+
+class PausedTurn(Exception):
+    """A turn cannot go on before somebody has allowed, or not, some of its calls. Every other call has been made."""
+
+    def __init__(self, pending: Sequence[Pending]) -> None:
+        super().__init__()
+        self.pending = tuple(pending)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +89,8 @@ class AgentTurn:
     :param names: bare names for the templates, besides the state.
     :param stream: whether the text may be passed on as it is written.
     :param above: what the turn that called this agent has spent.
+    :param approve: asks a person; without it calls that need one pause the step.
+    :param may_pause: whether a person can answer later; such calls are refused without.
     """
 
     ctx: StepContext
@@ -88,6 +102,10 @@ class AgentTurn:
     stream: bool = False
     above: Spending | None = None
     approve: Approve | None = None
+    may_pause: bool = False
+    _begun: list[str] = field(init=False, default_factory=list)
+    _waiting: dict[str, Sequence[Pending]] = field(init=False, default_factory=dict)
+    _asked: count[int] = field(init=False, default_factory=partial(count, 1))
     _shape: Shape | None = field(init=False, default=None)
     _tools: dict[str, LoopTool] = field(init=False, default_factory=dict)
     _numbers: dict[str, count[int]] = field(init=False, default_factory=dict)
@@ -118,6 +136,7 @@ class AgentTurn:
         """Ask the model until it has answered, and hold the answer to the agent's rules.
 
         :raises StepError: permanent: a broken constraint, the cap, no valid typed reply. Transient: out of time.
+        :raises PausedTurn: a person must be asked, and the turn goes on another time.
         """
         definition = self.definition
         most = definition.constraints.max_latency_ms
@@ -125,6 +144,7 @@ class AgentTurn:
             outcome = await drive(
                 converse(self._request(opening), self._settings()), complete=self._complete, run_tool=self._run_tool
             )
+            self._pause_if_waiting()
             return self._reply(outcome)
         assert limit.cancelled_caught
         raise StepError(
@@ -175,7 +195,12 @@ class AgentTurn:
         """Whether nobody may see the text before it has passed."""
         return self.definition.output_schema is not None or bool(self.definition.constraints.forbidden_patterns)
 
+    def _pause_if_waiting(self) -> None:
+        if self._waiting:
+            raise PausedTurn([each for call_id in self._begun for each in self._waiting.get(call_id, ())])
+
     async def _complete(self, request: ModelRequest) -> Any:
+        self._pause_if_waiting()
         self._spending.check(before_a_call=True)
         return await self.ctx.complete(request)
 
@@ -227,18 +252,50 @@ class AgentTurn:
 
     def _run_tool(self, call: ToolCallPart) -> Awaitable[ToolResultPart]:
         """Begin a call; its number is taken now, in the order of the reply."""
+        self._begun.append(call.call_id)
         other = next((each for _, each in self.definition.agent_tools if each.name == call.tool_name), None)
         running: Callable[[], Awaitable[ToolResultPart]] = partial(self._registered.run, call)
         if other is not None:
             running = partial(self._ask, other, call, next(self._numbers[other.name]))
-        return self._approved(call, running) if call.tool_name in self.definition.approve else running()
+        if call.tool_name in self.definition.approve:
+            return self._approved(call, running, next(self._asked))
+        return running() if self._tools[call.tool_name].parallel_safe else self._in_turn(call, running)
 
-    async def _approved(self, call: ToolCallPart, running: Callable[[], Awaitable[ToolResultPart]]) -> ToolResultPart:
-        if self.approve is None:
+    async def _in_turn(self, call: ToolCallPart, running: Callable[[], Awaitable[ToolResultPart]]) -> ToolResultPart:
+        """A call that must not run before those that stand before it in the reply."""
+        return _not_yet(call) if self._waiting else await running()
+
+    async def _approved(
+        self, call: ToolCallPart, running: Callable[[], Awaitable[ToolResultPart]], number: int
+    ) -> ToolResultPart:
+        if self.approve is not None:
+            allowed: bool | None = await self.approve(call)
+        elif self.may_pause:
+            question = self._question(call, number)
+            answer = self.ctx.answer(question)
+            if answer is None:
+                self._waiting[call.call_id] = (question,)
+                return _not_yet(call)
+            allowed = answer == "approved"
+        else:
             return failure(call, f"'{call.tool_name}' needs a person's approval, and nobody can be asked here; not run")
-        if not await self.approve(call):
+        if not allowed:
             return failure(call, f"a person did not allow this call of '{call.tool_name}'; it was not run")
         return await running()
+
+    def _question(self, call: ToolCallPart, number: int) -> Pending:
+        """What a person is asked. Its name is the same when the turn is gone through again."""
+        below = self.key.split("::")[1:]
+        arguments = call.arguments or {}
+        told = json.dumps(arguments, ensure_ascii=False, default=str)
+        told = told if len(told) <= _MOST_TOLD else f"{told[:_MOST_TOLD]}..."
+        return Pending(
+            question=f"may agent '{self.definition.name}' call '{call.tool_name}' with {told}?",
+            choices=("approved", "rejected"),
+            name=_UNNAMED.sub("-", ".".join([*below, f"{call.tool_name}-{number}"])),
+            tool_name=call.tool_name,
+            details={"arguments": arguments},
+        )
 
     async def _ask(self, other: AgentTool, call: ToolCallPart, number: int) -> ToolResultPart:
         """A turn of another agent, in a task of its own: stacks would grow with the depth of agents."""
@@ -262,11 +319,15 @@ class AgentTurn:
             names={"message": message},
             above=self._spending,
             approve=self.approve,
+            may_pause=self.may_pause,
         )
         system_prompt = turn.prepare()
         try:
             opening = await open_turn(self.ctx, prompt=message, system_prompt=system_prompt, model=turn.model)
             reply = await turn.take(opening)
+        except PausedTurn as paused:
+            self._waiting[call.call_id] = paused.pending
+            return _not_yet(call)
         except TreadleError as error:
             # What stops the whole step, whoever asked: it may do better when it is tried again, or cannot begin at all.
             if error.transient or isinstance(error, CannotStartError):
@@ -325,6 +386,11 @@ class AgentTurn:
 
     def _rendered(self, template: Template | None) -> str | None:
         return None if template is None else self.ctx.render(template, self.names)
+
+
+def _not_yet(call: ToolCallPart) -> ToolResultPart:
+    """Stands where a result will be when the turn is gone on with; no model hears it."""
+    return failure(call, "not run yet: it waits for a person")
 
 
 def _calls(most: int) -> str:

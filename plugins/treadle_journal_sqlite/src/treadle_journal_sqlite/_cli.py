@@ -155,6 +155,11 @@ def show(ctx: click.Context, run_id: str, as_json: bool, folder: str | None) -> 
         click.echo(f"  {path}: {status}{f', {_cost(own)}' if own else ''}{f': {_safe(why)}' if why else ''}")
         for line in notes.pop(path, ()):
             click.echo(f"      {_safe(line)}")
+        for asked in own["pending"] if own else ():
+            choices = f" ({', '.join(asked['choices'])})" if asked["choices"] else ""
+            click.echo(f"      waits{_at(asked['gate'])}: {_safe(asked['question'] + choices)}")
+    if result["pending"]:
+        click.echo(f"treadle resume {run_id} --answer GATE=VALUE, --approve or --reject GATE, or --assume CALL=done")
     for warning in result["warnings"]:
         click.echo(f"warning: {_safe(warning['message'])}")
     versions = ", ".join(f"{name} {version}" for name, version in run_versions(record).items())
@@ -167,6 +172,10 @@ def _cost(result: dict[str, Any]) -> str:
     return f"{'tokens unknown' if tokens is None else f'{tokens} tokens'}, " + (
         "cost unknown" if cost is None else f"${cost:.4f}"
     )
+
+
+def _at(gate: str | None) -> str:
+    return f" at gate {gate}" if gate else ""
 
 
 def _safe(text: str) -> str:

@@ -219,7 +219,7 @@ class Decoder:
         plain = {**self._get(value["fields"])}
         plain.setdefault("cost_usd", None)
         usage = Usage.ZERO if value["usage"] is None else load(Usage, value["usage"])
-        pending = tuple(Pending(**{**each, "choices": tuple(each["choices"])}) for each in value.get("pending", ()))
+        pending = tuple(map(Pending.from_json, value.get("pending", ())))
         status = StepStatus(plain.pop("status"))
         return StepResult(**plain, status=status, output=self._get(value["output"]), usage=usage, pending=pending)
 

@@ -6,12 +6,13 @@ import os
 import platform
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from treadle import EmbedResponse, Journal, JournalEntry, ModelResponse, RunResult, Workflow
+from treadle.contracts.journal import check_after
 from treadle_journal_sqlite.encoding import Decoder, Encoder
 from treadle_journal_sqlite.processes import born, is_alive
 from treadle_journal_sqlite.settings import JournalSettings
@@ -19,6 +20,7 @@ from treadle_journal_sqlite.store import JournalError, Store
 
 __all__ = ["SqliteJournal"]
 
+_COUNT = "SELECT count(*) FROM entries WHERE run_id = ?"
 _INSERT = "INSERT INTO entries VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)"
 _KEYS = re.compile(r'"h":"([0-9a-f]{32})"')
 
@@ -80,12 +82,13 @@ class SqliteJournal(Journal):
             pid, birth = db.execute("SELECT pid, born FROM runs WHERE run_id = ?", (entry.run_id,)).fetchone()
             if pid != os.getpid() and is_alive(pid, birth):
                 raise JournalError(f"run {entry.run_id} is under way in process {pid}", hint="end that one first")
+            check_after(entry, db.execute(_COUNT, (entry.run_id,)).fetchone()[0] - 1)
             db.execute(
                 "UPDATE runs SET status = 'running', finished = NULL, error = NULL, updated = ?, pid = ?, born = ? "
                 "WHERE run_id = ?",
                 (entry.at, os.getpid(), born(os.getpid()), entry.run_id),
             )
-        else:
+        elif entry.kind == "run_finished":
             result: RunResult = entry.data["result"]
             db.execute(
                 "UPDATE runs SET status = ?, finished = ?, updated = ?, cost = ?, tokens = ?, duration_ms = ?, "
@@ -120,6 +123,11 @@ class SqliteJournal(Journal):
         for seq, kind, step, attempt, ordinal, at, text in self.store.rows(query, (run_id,)):
             data = decoder.decode(seq, kind, step, text)
             yield JournalEntry(run_id, kind, step, attempt, ordinal, data, at=at)
+
+    def unfinished(self) -> Iterable[str]:
+        """Ids of runs that are paused, under way or were interrupted, the longest untouched first."""
+        query = "SELECT run_id FROM runs WHERE status IN ('paused', 'running') ORDER BY updated, rowid"
+        return [run_id for (run_id,) in self.store.rows(query)]
 
     def delete(self, run_ids: Sequence[str]) -> None:
         """Delete runs, and the values that no other run has.

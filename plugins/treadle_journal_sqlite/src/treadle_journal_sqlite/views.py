@@ -172,6 +172,9 @@ def step_notes(entries: Iterable[JournalEntry]) -> dict[str, list[str]]:
             lines.append(f"{asked.pop(key)}: {_came_to(data)}")
         elif entry.kind == "run_resumed":
             lines.append("resumed")
+        elif entry.kind == "answered":
+            lines += [f"{gate}: answered '{value}'" for gate, value in data["answers"].items()]
+            lines += [f"{gate}: nobody answered in time, so '{value}'" for gate, value in data["expired"].items()]
     for (step, _, _, _), what in asked.items():
         notes[step].append(f"{what}: no answer is recorded")
     return {step: lines for step, lines in notes.items() if lines}
