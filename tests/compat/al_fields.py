@@ -50,6 +50,8 @@ _RECORDINGS = "test_recordings_have_agentlooms_flags"
 _MOCK = "test_the_mock_provider_plays_the_file_and_gives_its_default_elsewhere"
 _ROUTES = "test_the_first_true_condition_wins_and_the_others_branches_are_skipped"
 _RUNS = "test_a_run_is_recorded_listed_and_gone_on_with"
+_GATES = "test_a_gate_tells_waits_and_goes_on_as_it_is_answered"
+_SERVER = "test_the_callback_server_has_agentlooms_routes"
 _FLAGS = "test_the_flags_of_run_override_the_config"
 
 _SUBWORKFLOW = "test_a_subworkflow_starts_from_and_gives_back_what_the_table_says"
@@ -176,7 +178,8 @@ ROWS: tuple[Row, ...] = (
     Row("subworkflow.isolated_state", "better", "without it, its own `state:` is for what is not there", _SUBWORKFLOW),
     Row("subworkflow.input", "better", "rendered, and `state.key` passes the value", _SUBWORKFLOW),
     Row("subworkflow.return_keys", "better", "a missing key is a warning", _SUBWORKFLOW),
-    *_later("approval_gate", "notify timeout_seconds on_timeout", "treadle-approval"),
+    Row("approval_gate.notify", "better", "JSON stays JSON whatever the values are; can be signed; sent once", _GATES),
+    *_rows("approval_gate", "timeout_seconds on_timeout", "better", _GATES, "enforced, across restarts"),
     Row(
         "embed.inputs",
         "better",
@@ -222,7 +225,7 @@ ROWS: tuple[Row, ...] = (
     *_later("replay", "--observability", "treadle-otel"),
     *_rows("resume", "--provider --model --json --stream", "same", _RUNS),
     Row("resume.--checkpoint-dir", "same", "holds `journal.db`", _RUNS),
-    *_later("resume", "--approve --reject", "treadle-approval"),
+    *_rows("resume", "--approve --reject", "better", _GATES, "they may name a gate, and several can be given"),
     *_later("resume", "--lite", "treadle-otel"),
     Row("runs.--checkpoint-dir", "same", "holds `journal.db`", _RUNS),
     Row("runs.--json", "same", "", _RUNS),
@@ -234,7 +237,11 @@ ROWS: tuple[Row, ...] = (
         _RUNS,
         "the same command as `treadle runs`",
     ),
-    *_later("callback-server", "--checkpoint-dir --host --port --lite --token", "treadle-approval"),
+    Row("callback-server.--checkpoint-dir", "same", "holds `journal.db`", _SERVER),
+    Row("callback-server.--host", "different", "127.0.0.1; another address needs a token", _SERVER),
+    Row("callback-server.--port", "same", "", _SERVER),
+    Row("callback-server.--token", "different", "a reference, as env:NAME; header `X-Treadle-Token`", _SERVER),
+    *_later("callback-server", "--lite", "treadle-otel"),
     *_rows("agent inspect", "--json", "same", "test_agent_inspect_prints_what_the_agent_is"),
 )
 
@@ -243,9 +250,10 @@ WAITING: dict[str, set[str]] = {}
 
 ADDED = {
     "top": {"requires"},
-    "config": {"strict_templates"},
     "step types": {"foreach", "loop"},
     "step": {"when"},
+    "config": {"callback_url", "strict_templates"},
+    "approval_gate": {"choices", "question"},
     "retry": {"max_wait"},
     "sandbox": {"max_body_bytes", "max_output_bytes"},
     "usage": {"cache_read_tokens", "cache_write_tokens"},
