@@ -132,6 +132,16 @@ def peer_rows() -> list[Row]:
     ]
 
 
+def batch_rows() -> list[Row]:
+    """A batch of runs of one call each; the floor is what waiting for the calls alone takes."""
+    argv = (sys.executable, str(DRIVERS / "batch.py"))
+    work = ("1000", "100", "100")
+    return [
+        Row("batch of 1000", "floor: trio", (*argv, "floor", *work), reports=True, each="run"),
+        Row("batch of 1000", "treadle", (*argv, "treadle", *work), "floor: trio", reports=True, each="run"),
+    ]
+
+
 def install(peers: Sequence[str], venv: Path) -> str:
     """Put other systems into an environment of their own, once; give its interpreter."""
     interpreter = str(venv / "bin" / "python")
@@ -279,6 +289,7 @@ def main() -> int:
         plugin.mkdir()
         write_noop_plugin(plugin)
         rows = [*start_up_rows(), *(peer_rows() if options.peers else []), *graph_rows(plugin)]
+        rows += batch_rows()
         rows += model_calls.rows(Row, url, frameworks)
         rows = [row for row in rows if options.only in row.workload]
         if not rows:

@@ -21,6 +21,7 @@ KERNEL = "treadle-kernel"
 ROLES = frozenset(
     {
         "attachment_fetcher",
+        "budget",
         "config_field",
         "journal",
         "memory",

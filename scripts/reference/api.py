@@ -10,7 +10,7 @@ from typing import Any
 
 from reference.markdown import prose
 from treadle import fields, hookspecs, messages, testing
-from treadle.contracts import journal, memory, offers, provider, recording, sandbox, sources, step, tool
+from treadle.contracts import budget, journal, memory, offers, provider, recording, sandbox, sources, step, tool
 from treadle.contracts.events import Observer
 from treadle.hookspecs import CONTRACT_VERSION, TreadleHooks
 
@@ -38,6 +38,7 @@ TARGETS: dict[str, tuple[type[Any], ...]] = {
     "treadle_journals": (journal.Journal, journal.JournalEntry),
     "treadle_recorders": (recording.Recorder, recording.Playback),
     "treadle_price_sources": (sources.PriceSource,),
+    "treadle_budgets": (budget.Budget, budget.BudgetTerms, budget.PlannedCall),
     "treadle_observers": (Observer,),
     "treadle_config_fields": (),
 }

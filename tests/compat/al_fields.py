@@ -86,7 +86,12 @@ ROWS: tuple[Row, ...] = (
     *_rows("config", "responses_file latency_ms", "same", _MOCK),
     Row("config.latency_model", "same", "", "test_the_latency_models_have_their_names"),
     Row("config.sandbox", "same", "the block; see `sandbox`", _TOOLS),
-    *_later("config", "budget_usd", "treadle-policies"),
+    Row(
+        "config.budget_usd",
+        "better",
+        "what a call may cost is reserved before it; failed attempts count, and so does what was spent before a resume",
+        "test_a_budget_ends_the_run_and_says_what_was_spent",
+    ),
     *_later("config", "capture_prompts", "treadle-otel"),
     Row("sandbox.enabled", "better", "a command runs without a shell, and a refusal is not tried again", _SANDBOX),
     *_rows(
@@ -206,7 +211,7 @@ ROWS: tuple[Row, ...] = (
     Row("step result.prompt_metadata", "same", "`finish_reason` is a field of the step result", _NAMES),
     *_rows("usage", "prompt_tokens completion_tokens reasoning_tokens total_tokens", "same", _NAMES),
     *_rows("run", "--state --provider --model --stream --json", "same", _FLAGS),
-    *_later("run", "--budget", "treadle-policies"),
+    Row("run.--budget", "same", "", "test_a_budget_ends_the_run_and_says_what_was_spent"),
     *_later("run", "--lite", "treadle-otel"),
     Row(
         "run.--checkpoint",
@@ -251,13 +256,13 @@ WAITING: dict[str, set[str]] = {}
 ADDED = {
     "top": {"requires"},
     "step types": {"foreach", "loop"},
-    "step": {"when"},
-    "config": {"callback_url", "strict_templates"},
+    "step": {"budget_usd", "when"},
+    "config": {"callback_url", "strict_templates", "unknown_price"},
     "approval_gate": {"choices", "question"},
     "retry": {"max_wait"},
     "sandbox": {"max_body_bytes", "max_output_bytes"},
     "usage": {"cache_read_tokens", "cache_write_tokens"},
-    "result": {"pending", "warnings"},
+    "result": {"budget_usd", "pending", "warnings"},
     "step result": {"attempts", "finish_reason", "pending", "reason"},
 }
 """What is ours: not in AgentLoom."""

@@ -54,6 +54,36 @@ async def test_the_flags_of_run_override_the_config(tmp_path: Path) -> None:
     assert (streamed.returncode, streamed.stdout.count("Mock response")) == (0, 2)
 
 
+COSTLY = """\
+name: costly
+config: {provider: mock, responses_file: replies.json, budget_usd: 1.0}
+steps:
+  - {id: one, type: llm_call, prompt: "Hi"}
+  - {id: two, type: llm_call, prompt: "Hi", depends_on: [one]}
+"""
+
+
+async def test_a_budget_ends_the_run_and_says_what_was_spent(tmp_path: Path) -> None:
+    (tmp_path / "flow.yaml").write_text(COSTLY, encoding="utf-8")
+    replies = {key: {"content": "x", "cost_usd": 0.6} for key in ("one", "two")}
+    (tmp_path / "replies.json").write_text(json.dumps({"_version": 2, **replies}), encoding="utf-8")
+    done = await treadle("run", "flow.yaml", "--json", cwd=tmp_path)
+    result = json.loads(done.stdout)
+    said = "step 'two': the run has a budget of $1, $0.6 of it spent; asked for: at most $0.6 for a call of 'mock'"
+    assert (done.returncode, result["status"], result["error"]) == (1, "budget_exceeded", said)
+    assert (result["total_cost_usd"], result["budget_usd"]) == (0.6, 1.0)
+    again = await treadle("resume", result["run_id"], "--budget", "1.2", cwd=tmp_path)
+    assert (again.returncode, "$1.20 of $1.20" in again.stderr) == (0, True)
+    more = await treadle("run", "flow.yaml", "-b", "2", "--json", cwd=tmp_path)
+    assert (more.returncode, json.loads(more.stdout)["budget_usd"]) == (0, 2.0)
+    short = await treadle("run", "flow.yaml", "--budget", "0.7", cwd=tmp_path)
+    assert short.returncode == 1
+    assert f"[BUDGET] {said.replace('$1,', '$0.7,')}\n" in short.stderr
+    assert "$0.600 of $0.700" in short.stderr
+    wrong = await treadle("run", "flow.yaml", "--budget", "-1", cwd=tmp_path)
+    assert (wrong.returncode, "-1.0 is not in the range x>=0" in wrong.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

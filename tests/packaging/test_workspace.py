@@ -23,6 +23,7 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 HOOKS = {
     "attachment_fetcher": "treadle_attachment_fetchers",
+    "budget": "treadle_budgets",
     "config_field": "treadle_config_fields",
     "journal": "treadle_journals",
     "memory": "treadle_memories",

@@ -23,8 +23,11 @@ def tokens(count: int | None) -> str:
     return "tokens unknown" if count is None else f"{count:,} token{'' if count == 1 else 's'}"
 
 
-def cost(usd: float | None) -> str:
-    """``$0.0012``: cents where it is dollars, two digits that count where it is less; None is unknown, 0 is ``$0``."""
+def cost(usd: float | None, budget: float | None = None) -> str:
+    """``$0.0012``: cents where it is dollars, two digits that count where it is less; None is unknown, 0 is ``$0``.
+    With a budget, ``$0.0012 of $0.01``."""
+    if budget is not None:
+        return f"{cost(usd)} of {cost(budget)}"
     if usd is None:
         return "cost unknown"
     if usd == 0:

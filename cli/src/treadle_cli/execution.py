@@ -86,6 +86,7 @@ class _Execution:
     text: TextStream | None = None
     is_recorded: bool = False
     warnings: dict[str, None] = field(default_factory=dict)
+    is_recorded: bool = False
 
 
 def execute_and_print(
@@ -102,7 +103,7 @@ def execute_and_print(
     :raises ConfigurationError: a value of ``state`` cannot be kept in a state.
     :raises ReaderGone: whoever read stdout has closed it.
     """
-    execution = _Execution()
+    execution = _Execution(is_recorded=not isinstance(journal, treadle.MemoryJournal | None))
     try:
         trio.run(_execute, workflow, state, display, execution, journal, earlier)
     finally:
@@ -188,7 +189,7 @@ def _print_result(workflow: Workflow, result: RunResult, display: Display, execu
             if each.exception is not None:
                 display.stderr.write(treadle.hide_secrets("".join(traceback.format_exception(each.exception))))
     how = display.again if execution.is_recorded else None
-    for line in (*failure_lines(result), *pending_lines(result, how)):
+    for line in (*failure_lines(result, is_recorded=execution.is_recorded), *pending_lines(result, how)):
         stderr.line(line)
     if not display.quiet:
         stderr.line(last_line(result))

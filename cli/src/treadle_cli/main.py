@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from treadle import DocumentError, TreadleError
+from treadle_cli.batch import batch
 from treadle_cli.config import config
 from treadle_cli.first_party import first_party
 from treadle_cli.fork import fork
@@ -136,7 +137,7 @@ def treadle_command() -> None:
     """
 
 
-for _command in (init, run, replay, resume, fork, validate, schema, plugins, config, info):
+for _command in (init, run, replay, batch, resume, fork, validate, schema, plugins, config, info):
     treadle_command.add_command(_command)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HOST",
     "again",
+    "budget_option",
     "checkpoint_dir_option",
     "config_option",
     "debug_option",
@@ -142,6 +143,17 @@ def tools_option(function: _Function) -> _Function:
         multiple=True,
         help="Tools of your own: a Python file, or a module of the working directory or installed, as MODULE or "
         "MODULE:NAME. Repeatable.",
+    )(function)
+
+
+def budget_option(function: _Function) -> _Function:
+    """``-b/--budget USD``."""
+    return click.option(
+        "-b",
+        "--budget",
+        metavar="USD",
+        type=click.FloatRange(min=0),
+        help="Override config.budget_usd: the most that the run may spend on models, in US dollars.",
     )(function)
 
 

@@ -15,6 +15,7 @@ import treadle
 from treadle import ConfigurationError
 from treadle_cli.options import (
     again,
+    budget_option,
     checkpoint_dir_option,
     debug_option,
     host_options,
@@ -39,6 +40,7 @@ _OPTIONS: tuple[Callable[[_Function], _Function], ...] = (
     ),
     click.option("-p", "--provider", metavar="NAME", help="Override config.provider from here on."),
     click.option("-m", "--model", metavar="NAME", help="Override config.model from here on."),
+    budget_option,
     click.option("--stream/--no-stream", default=None, help="Override config.stream from here on."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else there."),
     click.option("-q", "--quiet", is_flag=True, help="Print no progress, warnings or totals on stderr."),
@@ -65,6 +67,7 @@ def go_on(
     accept_changes: bool,
     provider: str | None,
     model: str | None,
+    budget: float | None,
     stream: bool | None,
     as_json: bool,
     quiet: bool,
@@ -86,7 +89,7 @@ def go_on(
     try:
         record = read(journal)
         _enter(record)
-        overrides = {"provider": provider, "model": model, "stream": stream}
+        overrides = {"provider": provider, "model": model, "stream": stream, "budget_usd": budget}
         workflow = _workflow(record, host, overrides, stderr, given=given, accept_changes=accept_changes)
         versions = record.facts.get("versions") or {}
         record, state = begin(journal, record, workflow)

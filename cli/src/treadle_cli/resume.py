@@ -82,6 +82,8 @@ def resume(
     shows it: by its step, dotted in a child run (sub.review), or STEP:NAME where a step asks several things. Answers
     are recorded; gates that nobody has answered pause the run again.
 
+    A run that went over its budget needs a larger one: --budget counts what was spent before.
+
     A tool call that must not happen twice, and may have happened, pauses the run: look, and say so with --assume.
     """
     from treadle_cli import state_args

@@ -12,6 +12,7 @@ import treadle
 from treadle import TreadleError
 from treadle_cli.options import (
     again,
+    budget_option,
     checkpoint_dir_option,
     debug_option,
     host_options,
@@ -43,11 +44,17 @@ __all__ = ["run"]
 @click.option("--state-file", metavar="FILE", help="Initial state as a JSON object; - reads stdin. -s wins over it.")
 @click.option("-p", "--provider", metavar="NAME", help="Override config.provider.")
 @click.option("-m", "--model", metavar="NAME", help="Override config.model; a step's own model still wins.")
+@budget_option
 @click.option(
     "--stream/--no-stream",
     default=None,
     help="Override config.stream. Replies appear on stdout as they are written, instead of the live view; those of "
     "parallel steps one after the other. What has appeared is not repeated as a result.",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Show what each step would ask and what that may cost, as far as it is known beforehand. Nothing is called.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else there.")
 @click.option(
@@ -77,7 +84,9 @@ def run(
     state_file: str | None,
     provider: str | None,
     model: str | None,
+    budget: float | None,
     stream: bool | None,
+    dry_run: bool,
     as_json: bool,
     quiet: bool,
     no_journal: bool,
@@ -125,7 +134,7 @@ def run(
         recorder = host.sole("recorder", "--record" if record is not None else "--mock-responses").load()()
     if recorder is not None and mock_responses is not None:
         host = recorder.play(Path(mock_responses), host, strict=False).host
-    given_config = {"provider": provider, "model": model, "stream": stream}
+    given_config = {"provider": provider, "model": model, "stream": stream, "budget_usd": budget}
     state_keys = {*given, *(each.path[0] for each in parsed)}
     try:
         workflow = treadle.load_workflow(file, host=host, config=given_config, state_keys=state_keys)
@@ -142,6 +151,11 @@ def run(
         for assignment in parsed:
             if assignment.doubt:
                 stderr.line(f"warning: {assignment.doubt}")
+
+    if dry_run:
+        from treadle_cli.dry_run import dry_run as show
+
+        ctx.exit(show(workflow, state, out(), as_json=as_json))
 
     # Imported only now: a mistake is reported without waiting for the engine.
     from treadle_cli.execution import Display, execute_and_print

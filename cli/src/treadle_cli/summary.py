@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from treadle import Pending, RunResult, RunStatus, StepResult, StepStatus, Workflow
+from treadle.contracts.results import json_value
 from treadle_cli import amounts
 from treadle_cli.progress import question
 
@@ -34,9 +35,9 @@ def written(
         shown = is_shown(step.id, _of(result, step.id).output)
         for path in step.writes():
             keys[path.root] = keys.get(path.root, True) and shown
-    state = result.to_json()["final_state"]
     if keys:
-        return {key: state[key] for key, shown in keys.items() if not shown and key in state}
+        state = result.final_state
+        return {key: json_value(state[key]) for key, shown in keys.items() if not shown and key in state}
     waited_for = {dependency for step in succeeded for dependency in step.depends_on}
     outputs = result.to_json()["step_results"]
     return {
@@ -70,14 +71,28 @@ def _value_text(value: Any) -> str:
     return compact if len(compact) <= 60 else json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def failure_lines(result: RunResult) -> list[str]:
+def failure_lines(result: RunResult, *, is_recorded: bool = False) -> list[str]:
     """Why a run did not succeed: each failed step, and the steps that were skipped, by reason. A paused one may have
-    failed as well."""
+    failed as well.
+
+    :param is_recorded: whether it can be gone on with.
+    """
     failed = [each for each in result.step_results.values() if each.status in _FAILED]
     if result.ok and not failed:
         return []
-    lines = [f"error: step '{each.step_id}'{_tries(each)}: {each.error}" for each in failed]
-    if result.error and (result.status not in (RunStatus.FAILED, RunStatus.PAUSED) or not failed):
+    over = result.error if result.status is RunStatus.BUDGET_EXCEEDED else None
+    lines = [
+        f"error: step '{each.step_id}'{_tries(each)}: {each.error}"
+        for each in failed
+        if over != f"step '{each.step_id}': {each.error}"
+    ]
+    if result.status is RunStatus.BUDGET_EXCEEDED:
+        lines.append(f"[BUDGET] {result.error}")
+        if is_recorded:
+            lines.append(
+                f"treadle resume {result.run_id} --budget USD goes on, with a larger budget for all of the run"
+            )
+    elif result.error and (result.status not in (RunStatus.FAILED, RunStatus.PAUSED) or not failed):
         lines.append(f"error: {result.error}")
     skipped: dict[str, list[str]] = {}
     for each in result.step_results.values():
@@ -129,7 +144,7 @@ def last_line(result: RunResult) -> str:
         [
             f"{result.status} after {amounts.duration(result.total_duration_ms / 1000)}",
             amounts.tokens(result.total_tokens),
-            amounts.cost(result.total_cost_usd),
+            amounts.cost(result.total_cost_usd, result.budget_usd),
             f"run {result.run_id}",
         ]
     )

@@ -25,6 +25,7 @@ _HOMES = {
         run_sync
     """,
     "treadle.builder": "WorkflowBuilder workflow",
+    "treadle.contracts.budget": "Budget BudgetTerms PlannedCall",
     "treadle.contracts.config": "RetrySettings RunConfig",
     "treadle.contracts.documents": "CheckedChild DocumentCheck LoadedDocument",
     "treadle.contracts.events": "Observer RunEvent",
@@ -41,7 +42,7 @@ _HOMES = {
     "treadle.contracts.step": "DoneCall Reference Step StepContext StepDetails StepOutcome",
     "treadle.contracts.tool": "Right Tool ToolContext",
     "treadle.errors": """
-        AuthenticationError BadRequestError ConfigurationError ContextLengthError CredentialError
+        AuthenticationError BadRequestError BudgetExceededError ConfigurationError ContextLengthError CredentialError
         DocumentError ExpressionError InsufficientCreditsError ModelNotFoundError NotInstalledError
         OutputError Phase PluginError Problem ProviderError ProviderTimeoutError RateLimitError
         RedirectError ResponseError SandboxError Severity StateError StepError TemplateError ToolError

@@ -48,6 +48,9 @@ from treadle.api import (
 )
 from treadle.builder import WorkflowBuilder as WorkflowBuilder
 from treadle.builder import workflow as workflow
+from treadle.contracts.budget import Budget as Budget
+from treadle.contracts.budget import BudgetTerms as BudgetTerms
+from treadle.contracts.budget import PlannedCall as PlannedCall
 from treadle.contracts.config import RetrySettings as RetrySettings
 from treadle.contracts.config import RunConfig as RunConfig
 from treadle.contracts.documents import (
@@ -177,6 +180,9 @@ from treadle.errors import (
 )
 from treadle.errors import (
     BadRequestError as BadRequestError,
+)
+from treadle.errors import (
+    BudgetExceededError as BudgetExceededError,
 )
 from treadle.errors import (
     ConfigurationError as ConfigurationError,

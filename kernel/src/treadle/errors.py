@@ -6,6 +6,7 @@
     │   ├── CredentialError       a key or token that a call needs is not set
     │   ├── NotInstalledError     nothing installed offers what was asked for
     │   └── PluginError           a plugin could not be loaded or breaks the contract
+    ├── BudgetExceededError       a model call would cost more than is left
     ├── StepError                 a step cannot do what it says
     │   ├── TemplateError         a template does not parse, or strictly misses a value
     │   ├── ExpressionError       an expression does not parse or cannot be evaluated
@@ -42,6 +43,7 @@ from treadle._dataclasses import dataclass
 __all__ = [
     "AuthenticationError",
     "BadRequestError",
+    "BudgetExceededError",
     "ConfigurationError",
     "ContextLengthError",
     "CredentialError",
@@ -162,6 +164,35 @@ class NotInstalledError(ConfigurationError):
 
 class PluginError(ConfigurationError):
     """A plugin could not be loaded, or breaks the contract."""
+
+
+class BudgetExceededError(TreadleError):
+    """A model call would cost more than is left of a budget. Permanent: the next attempt would have no more.
+
+    :param budget_usd: the limit, in US dollars.
+    :param spent_usd: what has been spent of it.
+    :param whose: the budget, in words: ``the run``, ``step 'draft'``.
+    :param run_id: the run whose budget it is, or whose step's; empty where several runs share it.
+    :param step_id: the step whose budget it is; empty where it is the whole run's, which then ends.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        budget_usd: float,
+        spent_usd: float,
+        whose: str,
+        run_id: str = "",
+        step_id: str = "",
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.budget_usd = budget_usd
+        self.spent_usd = spent_usd
+        self.whose = whose
+        self.run_id = run_id
+        self.step_id = step_id
 
 
 class StepError(TreadleError):

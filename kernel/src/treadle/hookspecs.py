@@ -122,6 +122,12 @@ class TreadleHooks:
         raise AssertionError("a specification is never called")
 
     @hookspec
+    def treadle_budgets(self) -> Mapping[str, Offer]:
+        """What keeps ``budget_usd``, of which a deployment has one. Target: called with ``BudgetTerms`` for each
+        limit that is set, gives a ``Budget``. Since 1.0."""
+        raise AssertionError("a specification is never called")
+
+    @hookspec
     def treadle_observers(self) -> Mapping[str, Offer]:
         """Observers of every run. Target: called with no arguments once a run, gives an ``Observer``. Since 1.0."""
         raise AssertionError("a specification is never called")

@@ -125,7 +125,7 @@ def make_host(**plugins: object) -> Host:
         {
             "step_type": {"approval_gate": "treadle-approval", "say": "treadle-say"},
             "provider": {"anthropic": "treadle-anthropic"},
-            "config_field": {"budget_usd": "treadle-budget"},
+            "config_field": {"quota": "treadle-budget"},
             "sandbox": {"default": "treadle-sandbox"},
             "tool": {"shell_command": "treadle-tools"},
         }

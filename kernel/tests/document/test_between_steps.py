@@ -32,9 +32,9 @@ def test_a_dependency_that_is_not_there_is_named_with_the_closest_other_step(pro
 
 def test_a_step_that_is_wrong_elsewhere_still_counts(problems: Problems) -> None:
     assert problems(document("id: a, tpo: 1", "id: b, depends_on: [a, c], wrong: 1")) == [
-        "3:25: steps.a.tpo: unknown field; there are depends_on, id, output, retry, timeout, when",
+        "3:25: steps.a.tpo: unknown field; there are budget_usd, depends_on, id, output, retry, timeout, when",
         "4:41: steps.b.depends_on.1: no step 'c'; there is a",
-        "4:45: steps.b.wrong: unknown field; there are depends_on, id, output, retry, timeout, when",
+        "4:45: steps.b.wrong: unknown field; there are budget_usd, depends_on, id, output, retry, timeout, when",
     ]
 
 

@@ -53,8 +53,8 @@ def test_a_config_field_of_a_plugin_is_checked_by_its_type(problems: Problems, h
 
 
 def test_a_config_field_of_a_package_that_is_not_installed_names_it(problems: Problems) -> None:
-    assert problems("name: x\nconfig:\n  budget_usd: 5" + TAIL) == [
-        "3:3: config.budget_usd: config field 'budget_usd' is not installed; pip install treadle-budget"
+    assert problems("name: x\nconfig:\n  quota: 5" + TAIL) == [
+        "3:3: config.quota: config field 'quota' is not installed; pip install treadle-budget"
     ]
 
 

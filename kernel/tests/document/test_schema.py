@@ -84,7 +84,16 @@ def test_the_step_types_are_listed_with_what_each_is_for(schema: dict[str, Any])
 def test_before_its_type_is_written_a_step_has_an_id_and_a_type(schema: dict[str, Any]) -> None:
     step = schema["$defs"]["Step"]
     assert list(step["properties"]) == step["required"] == ["id", "type"]
-    assert set(of_type(schema, "idle")) == {"id", "type", "depends_on", "when", "output", "timeout", "retry"}
+    assert set(of_type(schema, "idle")) == {
+        "id",
+        "type",
+        "depends_on",
+        "when",
+        "output",
+        "timeout",
+        "budget_usd",
+        "retry",
+    }
 
 
 def test_a_class_may_serve_under_two_names() -> None:

@@ -30,8 +30,10 @@ from treadle import (
 from treadle.testing import offering, reply, scripted
 from treadle_llm_call import plugin as llm_call
 from treadle_policies import plugin
+from treadle_policies.adaptive import AdaptiveSlots
 from treadle_policies.breaker import CircuitBreaker
-from treadle_policies.limiter import RateLimiter, estimate_tokens
+from treadle_policies.estimate import estimate_tokens
+from treadle_policies.limiter import RateLimiter
 from treadle_policies.limits import BreakerLimits, ProviderLimits
 
 Answer = Any
@@ -354,3 +356,103 @@ def test_without_the_package_the_message_names_it(tmp_path: Path):
     assert str(caught.value.problems[0]).endswith(
         "providers.openai.limits: no plugin is installed that reads 'limits'; pip install treadle-policies"
     )
+
+
+# --- as many at once as the provider takes ----------------------------------------------------------------
+
+
+def adaptive(**limits: Any) -> AdaptiveSlots:
+    layer = limiter(adaptive=True, **limits)
+    assert layer._adaptive is not None
+    return layer._adaptive
+
+
+async def test_room_doubles_until_the_first_refusal_then_halves_once_a_round_and_grows_by_one(
+    autojump_clock: trio.testing.MockClock,
+):
+    slots, log = adaptive(max_concurrent=40), list[float]()
+    async with trio.open_nursery() as nursery:
+        for _ in range(30):
+            nursery.start_soon(ask, slots, 10, log)
+    assert [sum(each == start for each in log) for start in sorted(set(log))] == [10, 20]
+    assert slots.room == 40
+    busy = RateLimitError("slow down", provider="p", status_code=429)
+
+    @asynccontextmanager
+    async def refusing(_: ModelRequest) -> AsyncIterator[AsyncIterator[StreamEvent]]:
+        await trio.sleep(1)
+        raise busy
+        yield
+
+    async def refused() -> None:
+        with pytest.raises(RateLimitError):
+            async with slots.exchange(request(), refusing):
+                pass
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(7):
+            nursery.start_soon(refused)
+    assert slots.room == 20  # seven refusals of one round are one
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(ask, slots, 1)
+    assert 20 < slots._room < 21 + 0.01
+
+
+async def test_nobody_is_let_through_for_as_long_as_a_refusal_asks(autojump_clock: trio.testing.MockClock):
+    slots, log, start = adaptive(), list[float](), trio.current_time()
+    with pytest.raises(RateLimitError):
+        await ask(slots, RateLimitError("slow down", provider="p", status_code=429, retry_after=30))
+    await ask(slots, 0, log)
+    with pytest.raises(RateLimitError):
+        await ask(slots, RateLimitError("tomorrow", provider="p", status_code=429, retry_after=86_400))
+    await ask(slots, 0, log)
+    assert [each - start for each in log] == [30, 30]
+
+
+async def test_room_never_goes_below_one_and_other_errors_do_not_count(autojump_clock: trio.testing.MockClock):
+    slots = adaptive(max_concurrent=4)
+    for error in [DOWN, *[RateLimitError("slow down", provider="p", status_code=429)] * 9]:
+        with pytest.raises(type(error)):
+            await ask(slots, error)
+    assert slots.room == 1
+    await ask(slots)
+    assert slots.room == 2
+
+
+async def test_a_provider_that_takes_five_at_once_is_asked_by_about_so_many(autojump_clock: trio.testing.MockClock):
+    """Of 300 requests that all come at once and are tried again when they are refused, few are refused."""
+    slots, under_way, refusals = adaptive(max_concurrent=100), 0, 0
+
+    @asynccontextmanager
+    async def server(_: ModelRequest) -> AsyncIterator[AsyncIterator[StreamEvent]]:
+        async def events() -> AsyncIterator[StreamEvent]:
+            nonlocal under_way
+            if under_way >= 5:
+                raise RateLimitError("slow down", provider="p", status_code=429, retry_after=1)
+            under_way += 1
+            try:
+                await trio.sleep(1)
+            finally:
+                under_way -= 1
+            yield Completed(reply("ok"))
+
+        yield events()
+
+    async def insist() -> None:
+        nonlocal refusals
+        while True:
+            try:
+                async with slots.exchange(request(), server) as events:
+                    async for _ in events:
+                        pass
+            except RateLimitError:
+                refusals += 1
+            else:
+                return
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(300):
+            nursery.start_soon(insist)
+    assert refusals < 60
+    assert trio.current_time() < 60 * 2 + 30

@@ -26,7 +26,7 @@ from treadle._document.dataflow import Knowledge, check_dataflow, keys_read, key
 from treadle._document.envelope import Envelope, config_model, inherited, sandbox_block
 from treadle._document.linked import Linked
 from treadle._document.mending import mended
-from treadle._document.outside import check_requests, check_step_names
+from treadle._document.outside import check_budgets, check_requests, check_step_names
 from treadle._document.problems import Path, Reporter, dotted_path, shown
 from treadle._document.provider_settings import problems_of_used_provider
 from treadle._document.reading import decode, read, unreadable
@@ -148,6 +148,8 @@ def _examine(document: Document) -> Examination:
     steps = read.steps
     if config is not None and provider is None:
         check_default_provider(config, steps, host, report)
+    if config is not None:
+        check_budgets(config, steps, host, report)
     if config is not None and "provider" not in passed:
         report.problems += problems_of_used_provider(provider or config.provider, steps.values(), host)
     order: tuple[tuple[str, str], ...] = ()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from treadle.contracts.provider import Provider
     from treadle.contracts.step import Reference, Step
 
-__all__ = ["check_reference", "check_references", "check_requests"]
+__all__ = ["check_budgets", "check_reference", "check_references", "check_requests"]
 
 _SHOWN = 200
 
@@ -40,6 +40,15 @@ def check_references(step: Step, place: Path, host: Host, report: Reporter) -> N
     for reference in step.references():
         path = (*place, *dotted_path(reference.field))
         check_reference(reference, path, f"step type '{step.type}'", host, report)
+
+
+def check_budgets(config: RunConfig, steps: Mapping[int, Step], host: Host, report: Reporter) -> None:
+    """Where a budget is set, something must keep it."""
+    if config.budget_usd is not None:
+        _check_served("budget", "config.budget_usd", ("config", "budget_usd"), host, report)
+    for index, step in steps.items():
+        if step.budget_usd is not None:
+            _check_served("budget", f"budget_usd of step '{step.id}'", ("steps", index, "budget_usd"), host, report)
 
 
 def check_reference(reference: Reference, path: Path, needed_by: str, host: Host, report: Reporter) -> None:

@@ -100,6 +100,8 @@ class Workflow:
 
         if "provider" in changes:
             self.host.get("provider", changes["provider"])
+        if "budget_usd" in changes:
+            self.host.sole("budget", "budget_usd")
         values = {**self.config.model_dump(exclude_unset=True), **changes}
         model = config_model(self.host, values, _raise)
         try:

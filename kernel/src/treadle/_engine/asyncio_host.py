@@ -18,7 +18,9 @@ from treadle.contracts.tool import Tool
 
 if TYPE_CHECKING:
     from treadle._document import Workflow
+    from treadle._engine.estimating import CallEstimate
     from treadle._plugins import Host
+    from treadle.messages import ModelRequest
 
 __all__ = ["AsyncioRunStream", "AsyncioSession", "open_asyncio_session"]
 
@@ -94,6 +96,10 @@ class AsyncioSession:
     async def answer(self, run_id: str, answers: Mapping[str, str]) -> None:
         """As :meth:`Session.answer`."""
         await self._held.call(partial(self._session.answer, run_id, answers))
+
+    async def estimate(self, workflow: Workflow, request: ModelRequest) -> CallEstimate:
+        """As :meth:`Session.estimate`."""
+        return await self._held.call(partial(self._session.estimate, workflow, request))
 
     @asynccontextmanager
     async def stream(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from treadle._engine.observers import Hub
     from treadle._engine.run import Run
     from treadle._engine.state import StateView
+    from treadle.contracts.budget import Budget
     from treadle.contracts.sandbox import Sandbox
 
 __all__ = ["ChildHub", "ParentStep", "block_of"]
@@ -32,6 +34,7 @@ class ParentStep:
     key: str
     meter: Meter
     state: StateView | None = None
+    budgets: Sequence[Budget] = ()
 
     @property
     def path(self) -> str:

@@ -25,6 +25,7 @@ from treadle._engine.resuming import RecordedCall, StepRecord
 from treadle._engine.sending import RequestCleaner, clean
 from treadle._engine.state import StateView, check_value
 from treadle._language import MISSING, ArgumentTree, Expression, Template, look_up
+from treadle.contracts.budget import BudgetTerms
 from treadle.contracts.events import TextEmitted, ToolCallFinished, ToolCallStarted
 from treadle.contracts.offers import Role
 from treadle.contracts.results import Pending, RunResult
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from treadle._engine.meter import Meter
     from treadle._engine.run import Run
     from treadle._engine.slots import Slot
+    from treadle.contracts.budget import Budget
     from treadle.contracts.provider import Exchange
 
 __all__ = ["RunningStep"]
@@ -90,6 +92,7 @@ class RunningStep(StepContext):
         done: DoneCalls,
         kept: StepRecord | None = None,
         questions: Questions = NOTHING_ASKED,
+        budgets: Sequence[Budget] = (),
     ) -> None:
         self.run_id = run.run_id
         self.step_id = step_id
@@ -102,10 +105,11 @@ class RunningStep(StepContext):
         self._slot = slot
         self._done = done
         self._child_keys: set[str] = set()
-        self.pending: tuple[Pending, ...] = ()
+        self.pending: list[Pending] = []
         """What paused children wait for."""
         self._kept = kept
         self._questions = questions
+        self._budgets = budgets
         # What an earlier process began in this attempt keeps its number.
         self._tool_calls = itertools.count(kept.next_ordinal(kept.tool_calls) if kept else 1)
         self._model_calls = itertools.count(kept.next_ordinal(kept.model_calls) if kept else 1)
@@ -286,7 +290,8 @@ class RunningStep(StepContext):
             raise ValueError(f"{key!r} cannot be the key of a child run; use letters, digits, '_', '.' and '-'")
         if key in self._child_keys:
             raise ValueError(f"this attempt has run a child with the key '{key}'; give each child a key of its own")
-        parent = ParentStep(run, self.step_id, self.attempt, key, self._meter, self._view if inherit else None)
+        seen = self._view if inherit else None
+        parent = ParentStep(run, self.step_id, self.attempt, key, self._meter, seen, self._budgets)
         child = run.child(workflow, state, parent)
         self._child_keys.add(key)
         slot.children += 1
@@ -302,7 +307,9 @@ class RunningStep(StepContext):
         finally:
             slot.children -= 1
         await slot.take_again()
-        self.pending += tuple(replace(each, step_id=f"{parent.path}.{each.step_id}") for each in result.pending)
+        if child.halted is not None and child.halted.run_id != child.run_id:
+            raise child.halted  # not the child's own limit, but one around it
+        self.pending += [replace(each, step_id=f"{parent.path}.{each.step_id}") for each in result.pending]
         return result
 
     async def run_blocking(self, function: Callable[[*Ts], R], *args: *Ts, name: str | None = None) -> R:
@@ -380,4 +387,21 @@ class RunningStep(StepContext):
         return replace(request, key=f"{place}.{request.key}") if place and request.key else request
 
     def _site(self) -> CallSite:
-        return CallSite(self._run, self.step_id, self.attempt, self._meter, self._model_calls, self._kept)
+        return CallSite(
+            self._run, self.step_id, self.attempt, self._meter, self._model_calls, self._budgets, self._kept
+        )
+
+    def within_budget(self, limit_usd: float, *, whose: str, soft: bool = False) -> StepContext:
+        """This context again, held to a further limit."""
+        terms = BudgetTerms(
+            limit_usd=limit_usd,
+            whose=whose,
+            run_id=self.run_id,
+            step_id=self.step_id,
+            soft=soft,
+            config=self.config,
+            warn=self.warn,
+        )
+        held = copy.copy(self)
+        held._budgets = (*self._budgets, self._run.session.new_budget(terms))
+        return held

@@ -6,13 +6,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import trio
 
 from treadle._dataclasses import dataclass
 from treadle._engine.fallback import AttemptFailure, all_failed, fallback_warning
 from treadle._engine.journal import settle
+from treadle._engine.spending import Reservation
 from treadle._settings.candidates import Candidate, candidates_for
 from treadle._settings.providers import refused, with_model
 from treadle.contracts.events import ModelCallFailed, ModelCallFinished, ModelCallStarted
@@ -32,6 +33,7 @@ from treadle.messages import (
     ModelResponse,
     StreamEvent,
     TextDelta,
+    Usage,
 )
 from treadle.nurseries import lone_error
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from treadle._engine.resuming import StepRecord
     from treadle._engine.run import Run
     from treadle._engine.session import Session
+    from treadle.contracts.budget import Budget
     from treadle.contracts.provider import Exchange, Provider, ProviderLayer
 
 __all__ = ["CallSite", "Gateway"]
@@ -55,6 +58,7 @@ class CallSite:
 
     One for each call; ``kept`` is the record of an attempt that an earlier process began, ``asked`` what the step asked
     before any layer or fallback changed it, and ``answered`` says whether a response has been counted in it.
+    ``budgets`` hold the call, outermost first.
     """
 
     run: Run
@@ -62,6 +66,7 @@ class CallSite:
     attempt: int
     meter: Meter
     ordinals: Iterator[int]
+    budgets: Sequence[Budget] = ()
     kept: StepRecord | None = None
     asked: ModelRequest | None = None
     answered: bool = False
@@ -160,8 +165,11 @@ class Gateway:
     async def _attempt(self, provider: Provider, request: ModelRequest, site: CallSite) -> AsyncIterator[_Metered]:
         """One provider asked once, through the layers of each candidate."""
         events = _Metered(site, provider.name, partial(self._priced, provider))
-        events.begin(request)
+        if site.budgets:
+            events.reserved = await Reservation.of(provider, request, site)
+            request = cast(ModelRequest, events.reserved.call.request)
         try:
+            events.begin(request)
             self._session.expect_price(provider, request.model)
             layers = self._session.layers_around(provider.name)
             async with _through(layers, provider.exchange)(request) as events.source:
@@ -175,22 +183,30 @@ class Gateway:
             if events.response is None:
                 self._failed(cause, events)
             _raise_lone(error)
+        finally:
+            events.settle(None)  # where it has not been
 
     def _failed(self, error: BaseException, events: _Metered) -> None:
         site, run = events.site, events.site.run
         may_have_cost = events.begun or _may_have_cost(error)
+        data: dict[str, Any] = {"error": _error_text(error), "may_have_cost": may_have_cost}
         if may_have_cost:
             site.meter.add_unknown()
+            data |= _reserved(events.reserved)
+        else:
+            events.settle(0.0)
         if not isinstance(error, Exception):
             return  # cancelled: in the journal, a call without an end is one whose outcome is unknown
-        text = _error_text(error)
-        data = {"error": text, "may_have_cost": may_have_cost}
         run.record("model_call_finished", site.step_id, site.attempt, events.ordinal, data)
         if run.hub.active:
             seconds = trio.current_time() - events.started
             run.hub.send(
                 ModelCallFailed(
-                    run_id=run.run_id, step_id=site.step_id, provider=events.provider_name, error=text, seconds=seconds
+                    run_id=run.run_id,
+                    step_id=site.step_id,
+                    provider=events.provider_name,
+                    error=data["error"],
+                    seconds=seconds,
                 )
             )
 
@@ -201,20 +217,28 @@ class Gateway:
             return recalled
         name = self.provider_name()
         provider = await self._session.provider(name, self._overrides)
+        reserved = await Reservation.of(provider, request, site) if site.budgets else None
         run, meter, ordinal = site.run, site.meter, next(site.ordinals)
-        run.record("model_call_started", site.step_id, site.attempt, ordinal, {"request": request, "provider": name})
+        data: dict[str, Any] = {"request": request, "provider": name, **_reserved(reserved)}
         try:
+            run.record("model_call_started", site.step_id, site.attempt, ordinal, data)
             response = await provider.embed(request)
         except BaseException as error:
-            if may_have_cost := _may_have_cost(error):
+            may_have_cost = _may_have_cost(error)
+            data = {"error": _error_text(error), "may_have_cost": may_have_cost}
+            if may_have_cost:
                 meter.add_unknown()
+                data |= _reserved(reserved)
+            if reserved is not None:
+                reserved.settle(None if may_have_cost else 0.0)
             if isinstance(error, Exception):
-                data = {"error": _error_text(error), "may_have_cost": may_have_cost}
                 run.record("model_call_finished", site.step_id, site.attempt, ordinal, data)
             raise
         if response.cost_usd is None:
             cost = await self._session.price(provider, response.model, response.usage)
             response = replace(response, cost_usd=cost)
+        if reserved is not None:
+            reserved.settle(response.cost_usd, response.usage)
         meter.add(response.usage, response.cost_usd)
         meter.model, meter.provider = response.model, response.provider
         for warning in response.warnings:
@@ -228,6 +252,11 @@ class Gateway:
         if response.cost_usd is not None:
             return response
         return response.with_cost(await self._session.price(provider, response.model, response.usage))
+
+
+def _reserved(reservation: Reservation | None) -> dict[str, Any]:
+    """For the journal: a call that is never heard of again is taken to have cost what was reserved."""
+    return {} if reservation is None else {"reserved_usd": reservation.call.reserved_usd}
 
 
 def _recall(site: CallSite, request: ModelRequest | EmbedRequest) -> ModelResponse | EmbedResponse | None:
@@ -300,18 +329,24 @@ class _Metered:
     begun: bool = False
     timed: bool = False
     response: ModelResponse | None = None
+    reserved: Reservation | None = None
     _ahead: StreamEvent | None = None
 
     def begin(self, request: ModelRequest) -> None:
         """Tell journal and observers of the call, which is about to be made."""
         site, run, provider = self.site, self.site.run, self.provider_name
         self.ordinal = next(site.ordinals)
-        data: dict[str, Any] = {"request": request, "provider": provider}
+        data: dict[str, Any] = {"request": request, "provider": provider, **_reserved(self.reserved)}
         if site.asked is not request and site.asked is not None:
             data["asked"] = site.asked
         run.record("model_call_started", site.step_id, site.attempt, self.ordinal, data)
         if run.hub.active:
             run.hub.send(ModelCallStarted(run_id=run.run_id, step_id=site.step_id, provider=provider, request=request))
+
+    def settle(self, cost_usd: float | None, usage: Usage | None = None) -> None:
+        """Say what the call has cost, to the budgets that hold it."""
+        if self.reserved is not None:
+            self.reserved.settle(cost_usd, usage)
 
     def __aiter__(self) -> _Metered:
         return self
@@ -341,6 +376,7 @@ class _Metered:
 
     async def _complete(self, event: Completed) -> Completed:
         response = self.response = await self.price(event.response)
+        self.settle(response.cost_usd, response.usage)
         site, run = self.site, self.site.run
         site.answered = True
         site.meter.add_response(response)

@@ -188,6 +188,8 @@ class Record:
         self._steps_below: dict[str, dict[str, None]] = {}
         self._tried_anew: set[str] = set()
         """Steps that had failed when another process went on, and whose child runs go on where they were."""
+        self._spent: list[tuple[str, float]] = []
+        self._unheard: dict[tuple[str, int, int], float] = {}
         self._last = 0.0
         for entry in entries:
             if entry.kind not in ("run_started", "run_resumed") or entry.step:
@@ -197,6 +199,16 @@ class Record:
             self._add(entry)
         if not self.facts:
             raise ConfigurationError(f"there is no record of a run '{run_id}'")
+
+    def spent(self, path: str) -> float:
+        """US dollars that a step has cost with all below it, in all its attempts; the whole run under an empty path.
+
+        A call that may have cost something, and of which nobody knows what, counts with what was reserved for it.
+        """
+        unheard = [(place, usd) for (place, *_), usd in self._unheard.items()]
+        return sum(
+            usd for place, usd in (*self._spent, *unheard) if not path or place == path or place.startswith(f"{path}.")
+        )
 
     @property
     def fixed(self) -> Collection[str]:
@@ -313,6 +325,7 @@ class Record:
             self.workflow, self.state = data["workflow"], dict(data["state"])
             self.steps, self._children, self.result = {}, {}, None
             self._runs_below, self._steps_below = {}, {}
+            self._spent, self._unheard = [], {}
         elif entry.kind == "answered":
             self.gates.recall(data)
         elif entry.kind == "run_started":
@@ -337,6 +350,19 @@ class Record:
                 for outer in _outer(path):
                     self._steps_below.setdefault(outer, {})[path] = None
             self._add_to_step(entry, self.steps[path])
+            self._add_cost(entry)
+
+    def _add_cost(self, entry: JournalEntry) -> None:
+        data, call = entry.data, (entry.step, entry.attempt, entry.ordinal)
+        if entry.kind == "model_call_started":
+            self._unheard[call] = data.get("reserved_usd", 0.0)
+        elif entry.kind == "model_call_finished":
+            reserved = self._unheard.pop(call, 0.0)
+            if "response" in data:
+                cost = data["response"].cost_usd
+                self._spent.append((entry.step, reserved if cost is None else cost))
+            else:
+                self._spent.append((entry.step, data.get("reserved_usd", 0.0)))
 
     def _add_to_step(self, entry: JournalEntry, step: StepRecord) -> None:
         data = entry.data

@@ -32,8 +32,10 @@ from treadle._engine.seeing import StepsView, is_wanted
 from treadle._engine.sending import clean
 from treadle._engine.settling import Settling, Skipped
 from treadle._engine.slots import Slot, Slots
+from treadle._engine.spending import budgets_of_run, budgets_of_step
 from treadle._engine.state import EVERYTHING, RunState, StateView, check_value
 from treadle._language import StatePath
+from treadle.contracts.budget import Budget
 from treadle.contracts.events import (
     Observer,
     RunFinished,
@@ -48,6 +50,7 @@ from treadle.contracts.results import Pending, RunResult, RunStatus, StepResult,
 from treadle.contracts.sandbox import Sandbox
 from treadle.contracts.step import Step, StepOutcome
 from treadle.contracts.tool import Tool
+from treadle.errors import BudgetExceededError
 from treadle.messages import Usage
 from treadle.nurseries import open_nursery
 from treadle.redaction import Redactor
@@ -75,6 +78,7 @@ class _Progress:
     started: float
     meter: Meter
     slot: Slot
+    budgets: Sequence[Budget] = ()
     attempt: int = 0
     done: DoneCalls = field(default_factory=DoneCalls)
     before: int = 0
@@ -100,6 +104,7 @@ class Run:
         run_id: str | None = None,
         parent: ParentStep | None = None,
         earlier: Record | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self._parent = parent
         self._earlier: Record | None = below(parent) if parent else earlier
@@ -119,6 +124,8 @@ class Run:
         if parent:
             self.hub = ChildHub(self._root.hub, self._root.run_id, self._place)
         self._journal = session.journal
+        self.halted: BudgetExceededError | None = None
+        self.budgets = budgets_of_run(self, parent.budgets if parent else () if budget is None else (budget,))
         self._graph = graph = self._root._graph_of(workflow)
         self._settling = Settling(self._graph, pass_over_failures=self.config.on_step_failure == "continue")
         if parent and parent.state is not None:
@@ -149,6 +156,11 @@ class Run:
     def processes(self) -> trio.Semaphore:
         """For blocking calls in processes."""
         return trio.Semaphore(self.config.max_concurrent_steps)
+
+    @property
+    def is_child(self) -> bool:
+        """Whether it runs below a step of another."""
+        return self._parent is not None
 
     def tool(self, name: str) -> Tool:
         """The tool of that name: the run's own, or the session's.
@@ -209,9 +221,20 @@ class Run:
             known = self._graphs[id(workflow)] = workflow, Graph.of(workflow.steps, workflow.order)
         return known[1]
 
-    def _path(self, step: str) -> str:
+    def path_of(self, step: str) -> str:
         """The dotted path of a step, or of the run itself, from the outermost run."""
         return f"{self._place}.{step}" if step and self._place else step or self._place
+
+    _path = path_of
+
+    def spent_before(self, step: str) -> float:
+        """What earlier processes have spent on a step, or on the run, with what was reserved and never settled."""
+        return self._earlier.spent(self._path(step)) if self._earlier else 0.0
+
+    def halt(self, error: BudgetExceededError) -> None:
+        """Start no further step: a budget that holds the run is used up. What runs goes on to its end."""
+        if self.halted is None:
+            self.halted = error
 
     async def sandbox(self) -> Sandbox | None:
         """The run's sandbox, opened on first use; None where no sandbox is installed."""
@@ -295,6 +318,8 @@ class Run:
             raise self._root._unrecorded  # by whatever way it came here
         if not self._scope.cancel_called or self._is_done():
             self._cancel_reason = None  # it came too late to change anything
+            if self.halted is not None:
+                self._note_unfinished()
             return
         if self._cancel_reason is None:
             self._cancel_reason = f"the run took longer than config.timeout ({limit:g} s)"
@@ -323,10 +348,13 @@ class Run:
             if kept is not None and kept.is_done:
                 restore(self, index, step, sees, kept)
                 continue
+            if self.halted is not None:
+                continue
             if step.when is not None and not (kept and kept.is_under_way) and not is_wanted(self, index, step, sees):
                 continue
             meter = Meter(outer=self._parent.meter) if self._parent else Meter()
-            progress = self._progress[step.id] = _Progress(self._now(), meter, self._slots.take())
+            budgets = self.budgets if step.budget_usd is None else budgets_of_step(self, step)
+            progress = self._progress[step.id] = _Progress(self._now(), meter, self._slots.take(), budgets)
             if kept is None:
                 self._begin_attempt(step, progress)
             elif go_on(self, step, progress, kept):
@@ -356,6 +384,7 @@ class Run:
                 progress.done,
                 progress.kept,
                 progress.questions,
+                progress.budgets,
             )
             failure = await self._attempt(index, step, context, sees, progress)
             if failure is None:
@@ -399,7 +428,7 @@ class Run:
             if not isinstance(outcome, StepOutcome):
                 raise TypeError(f"a step of type '{step.type}' must give a StepOutcome, not {type(outcome).__name__}")
             if context.pending or outcome.pending:
-                self._pause(step, outcome, context.pending, progress)
+                self._pause(step, outcome, tuple(context.pending), progress)
             else:
                 self._commit(index, step, outcome, sees, progress)
         except Exception as error:
@@ -466,6 +495,9 @@ class Run:
         status = StepStatus.TIMEOUT if failure.timed_out else StepStatus.FAILED
         result = self._step_result(step.id, status, progress, failure=failure)
         self.record("step_finished", step.id, progress.attempt, 0, {"result": self._told(result)})
+        error = failure.error
+        if isinstance(error, BudgetExceededError) and (error.run_id, error.step_id) != (self.run_id, step.id):
+            self.halt(error)
         self._settle(index, result)
 
     def _settle(self, index: int, result: StepResult, not_taken: frozenset[int] = frozenset()) -> None:
@@ -506,7 +538,11 @@ class Run:
                 continue
             progress = self._progress.get(step.id)
             if progress is None:
-                result = StepResult(step_id=step.id, status=StepStatus.SKIPPED, reason=self._cancel_reason)
+                reason = self._cancel_reason or "the budget was used up before it began"
+                result = StepResult(step_id=step.id, status=StepStatus.SKIPPED, reason=reason)
+                if self._earlier is not None and self._path(step.id) in self._earlier.steps:
+                    self._note(result)  # the journal knows more of it
+                    continue
             else:
                 result = self._step_result(step.id, StepStatus.CANCELLED, progress)
             self.record("step_finished", step.id, progress.attempt if progress else 0, 0, {"result": result})
@@ -566,6 +602,7 @@ class Run:
             },
             total_tokens=usage.total_tokens,
             total_cost_usd=None if unknown_cost else cost,
+            budget_usd=self.config.budget_usd,
             total_duration_ms=seconds * 1000,
             error=error,
             warnings=tuple(self._warnings),
@@ -578,6 +615,9 @@ class Run:
         error = f"step '{failed.step_id}': {failed.error}" if failed else None
         if any(each.status is StepStatus.PAUSED for each in self._results.values()):
             return RunStatus.PAUSED, error
+        if self.halted is not None:
+            by = next((name for name, each in self._results.items() if each.exception is self.halted), None)
+            return RunStatus.BUDGET_EXCEEDED, f"step '{by}': {self.halted}" if by else str(self.halted)
         return RunStatus.FAILED if failed else RunStatus.SUCCESS, error
 
     def _first_failed(self) -> StepResult | None:

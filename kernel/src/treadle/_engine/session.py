@@ -22,14 +22,16 @@ from treadle._engine.streaming import RunStream, stream
 from treadle._plugins.objects import GivenProvider
 from treadle._settings.blocks import journal_of, layers_of, prices_of
 from treadle._settings.providers import build_provider
+from treadle.contracts.budget import Budget, BudgetTerms
 from treadle.contracts.events import Observer, RunEvent
 from treadle.contracts.journal import Journal
+from treadle.contracts.memory import TokenCounter
 from treadle.contracts.offers import LayerOffer, LayerScope, Role
 from treadle.contracts.provider import Provider, ProviderLayer
 from treadle.contracts.results import RunResult
 from treadle.contracts.sources import PriceSource
 from treadle.contracts.tool import Tool
-from treadle.messages import Usage
+from treadle.messages import ModelRequest, Usage
 from treadle.nurseries import open_nursery
 
 if TYPE_CHECKING:
@@ -114,17 +116,19 @@ class Session:
         tools: Iterable[Tool] = (),
         run_id: str | None = None,
         earlier: Record | None = None,
+        budget: Budget | None = None,
     ) -> Run:
         """A run that is ready: ``await run.execute()`` runs it, ``run.cancel()`` ends it early with a result.
 
         :param earlier: the record of a run that this one goes on with; see :meth:`resume`.
+        :param budget: one that it spends from besides its own; see :meth:`new_budget`.
         """
         if not isinstance(workflow, Workflow):
             workflow = load_workflow(workflow, host=self.host, state_keys=state or ())
         installed = [registered.load()() for registered in self.host.registry.all("observer").values()]
         given = [*observers, *([CallbackObserver(on_event)] if on_event else [])]
         run_id = earlier.run_id if earlier else run_id
-        how: dict[str, Any] = {"state": state, "tools": tools, "run_id": run_id, "earlier": earlier}
+        how: dict[str, Any] = {"state": state, "tools": tools, "run_id": run_id, "earlier": earlier, "budget": budget}
         return Run(self, workflow, observers=[*installed, *given], **how)
 
     async def resume(
@@ -229,6 +233,22 @@ class Session:
         """What serves a role: under that name, or the one that the deployment has."""
         return self._single(role, self.host.sole(role, needed_by).name if name is None else name)
 
+    def new_budget(self, terms: BudgetTerms) -> Budget:
+        """A budget; several runs may share one, see :meth:`start`.
+
+        :raises NotInstalledError: nothing installed keeps budgets.
+        """
+        budget: Budget = self.host.sole("budget", f"budget_usd of {terms.whose}").load()(terms)
+        return budget
+
+    def token_counter(self) -> TokenCounter | None:
+        """What counts tokens here, None where nothing does or several could."""
+        chosen, names = self.host.settings.roles.token_counter, self.host.registry.names("token_counter")
+        if chosen is None and len(names) != 1:
+            return None
+        counter: TokenCounter = self._single("token_counter", chosen or next(iter(names)))
+        return counter
+
     def layers_around(self, provider: str) -> Sequence[ProviderLayer]:
         """The layers around each attempt at that provider, outermost first.
 
@@ -263,6 +283,13 @@ class Session:
             if price is not None:
                 return price
         return None
+
+    async def estimate(self, workflow: Workflow, request: ModelRequest) -> CallEstimate:
+        """What a call of that workflow would come to. None is made: no provider is opened, no key is read.
+
+        :raises ConfigurationError: there is no such provider, or it has no model.
+        """
+        return await estimate(self, workflow, request)
 
     def close(self) -> None:
         """Let everything that was opened end; the session's nursery waits for it."""

@@ -87,6 +87,22 @@ class Template(DocumentField):
                 warn(warning)
         return "".join(written)
 
+    def preview(self, state: Mapping[str, Any], is_open: Callable[[Reference], bool]) -> str:
+        """The text as far as it is known: a placeholder whose value is still to come stays as it is written, and so
+        does one that cannot be filled."""
+        written: list[str] = []
+        for piece in self._pieces:
+            if isinstance(piece, str):
+                written.append(piece)
+                continue
+            warnings: dict[str, None] = {}
+            try:
+                filled = piece.source if is_open(piece.reference) else _fill(piece, state, None, False, warnings)
+            except TemplateError:
+                filled = piece.source
+            written.append(piece.source if warnings else filled)
+        return "".join(written)
+
     @classmethod
     def _from_document(cls, written: str) -> Self:
         return cls.compile(written)

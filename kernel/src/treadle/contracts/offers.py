@@ -24,6 +24,7 @@ Role = Literal[
     "journal",
     "recorder",
     "price_source",
+    "budget",
     "observer",
     "config_field",
 ]
@@ -79,7 +80,7 @@ class LayerOffer(Offer):
     """A provider layer.
 
     :param scope: ``call`` wraps a whole model call, fallback included (journal, recorder); ``candidate``
-        wraps each attempt at one provider, inside fallback (budget, breaker, limiter). A provider that is passed
+        wraps each attempt at one provider, inside fallback (breaker, limiter). A provider that is passed
         over or cannot be opened has no attempt.
     :param order: within a scope, lower is further out.
     :param limits: whether it holds a provider to the ``limits:`` of its entry in ``treadle.yaml``. Then it stands

@@ -157,9 +157,16 @@ class Provider(ABC):
         """What a call costs where that is known without prices, such as 0 for a model on this machine."""
         return None
 
+    def cost_of(self, request: ModelRequest | EmbedRequest) -> float | None:
+        """What this very call will cost, in US dollars, where that is known before it is made, as of a recording.
+
+        Asked by budgets. None leaves it to an estimate.
+        """
+        return None
+
 
 class ProviderLayer(Protocol):
-    """Stands around model calls: budgets, breakers, limiters, recorders, the journal.
+    """Stands around model calls: breakers, limiters, recorders, caches.
 
     A layer sees the request and every event, and may answer itself, wait, refuse, or change either. One of scope
     ``candidate`` stands around each attempt at one provider: it sees that one's model, and a ``ProviderError`` or

@@ -196,6 +196,7 @@ class RunResult:
     """What a run came to. ``total_tokens`` and ``total_cost_usd`` are None where any part is unknown.
 
     A run with a paused step is paused, whatever became of the others; ``error`` then names the first that failed.
+    ``budget_usd`` is the limit of ``total_cost_usd``, None where the run has none of its own.
     ``warnings`` are what did not stop the run and its owner should know, each distinct one once.
     """
 
@@ -208,6 +209,7 @@ class RunResult:
     total_cost_usd: float | None
     total_duration_ms: float
     error: str | None = None
+    budget_usd: float | None = None
     warnings: tuple[RunWarning, ...] = ()
     annotations: tuple[Mapping[str, Any], ...] = field(default=())
 
@@ -231,6 +233,7 @@ class RunResult:
             "final_state": json_value(self.final_state),
             "total_tokens": self.total_tokens,
             "total_cost_usd": self.total_cost_usd,
+            "budget_usd": self.budget_usd,
             "total_duration_ms": self.total_duration_ms,
             "error": self.error,
             "pending": [each.to_json() for each in self.pending],

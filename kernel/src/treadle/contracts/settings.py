@@ -90,6 +90,7 @@ class RoleSettings(BaseModel):
     sandbox: str | None = Field(default=None, description="the sandbox of all tools")
     memory: str | None = Field(default=None, description="what keeps conversations")
     token_counter: str | None = Field(default=None, description="what counts tokens where a provider does not")
+    budget: str | None = Field(default=None, description="what keeps runs, steps and agents to their budgets")
     journal: str | None = Field(default=None, description="where runs are recorded; in memory without it")
     recorder: str | None = Field(default=None, description="what writes and plays recordings")
 

@@ -331,6 +331,15 @@ class StepContext(ABC):
         """
         raise NotImplementedError  # not abstract: doubles of a context need no sandbox
 
+    def within_budget(self, limit_usd: float, *, whose: str, soft: bool = False) -> StepContext:
+        """This context again, whose model calls together are held to a limit besides the others that hold the step.
+
+        :param whose: for messages, as ``agent 'desk'``.
+        :param soft: see :class:`BudgetTerms`.
+        :raises NotInstalledError: nothing installed keeps budgets.
+        """
+        raise NotImplementedError  # not abstract: doubles of a context need no budgets
+
     @abstractmethod
     def emit_text(self, text: str) -> None:
         """Pass a piece of a streamed reply on to observers."""
@@ -367,6 +376,12 @@ class Step(BaseModel, ABC):
     when: Expression | None = Field(default=None, description="the step is skipped where this is not true")
     output: StatePath | None = Field(default=None, description="state path that receives what the step makes")
     timeout: float | None = Field(default=None, gt=0, description="most seconds an attempt may take")
+    budget_usd: float | None = Field(
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="most that the step may spend on models in all its attempts, in US dollars",
+    )
     retry: RetrySettings = Field(
         default=RetrySettings.model_construct(), description="when and how a failed attempt is repeated"
     )

@@ -121,6 +121,10 @@ class FakeContext(StepContext):
         context = ToolContext(run_id=self.run_id, step_id=self.step_id, call_id=call_id or "call", warn=self.warn)
         return await self.tool(name).call(arguments, context)
 
+    def within_budget(self, limit_usd: float, *, whose: str, soft: bool = False) -> StepContext:
+        """This context: nothing costs anything here."""
+        return self
+
     def tool(self, name: str) -> Tool:
         """One of the tools that were given."""
         if name not in self._tools:

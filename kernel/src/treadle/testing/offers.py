@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from treadle._plugins.registry import Registered, cause_of
+from treadle.contracts.budget import BudgetTerms
 from treadle.contracts.journal import Journal
 from treadle.contracts.offers import LayerOffer, ProviderOffer, Role
 from treadle.contracts.recording import Recorder
@@ -31,13 +32,14 @@ _CALLS: dict[Role, dict[str, tuple[int, tuple[str, ...]]]] = {
     },
     "token_counter": {"count": (1, ("model",))},
     "attachment_fetcher": {"fetch": (2, ())},
+    "budget": {"reserve": (1, ()), "settle": (1, ())},
     "price_source": {"price": (0, ("provider", "model", "usage"))},
     "observer": {"observe": (1, ())},
     "provider_layer": {"exchange": (2, ())},
 }
 """How the engine calls what serves a role: method -> number of arguments by place, and those by name."""
 
-_ASYNC = {"trim", "begin", "fetch", "observe"}
+_ASYNC = {"trim", "begin", "fetch", "observe", "reserve"}
 
 
 def faults_of_offer(registered: Registered, raised: list[BaseException]) -> Iterator[str]:
@@ -87,6 +89,8 @@ def _check(registered: Registered, loaded: Any) -> None:
     for method, (places, names) in _CALLS.get(role, {}).items():
         if limits:
             _check_limiting_layer(loaded)
+        elif role == "budget":
+            _check_factory(loaded, BudgetTerms(limit_usd=1.0, whose="the run"))
         else:
             _check_factory(loaded)
         _check_method(loaded, method, places, names)
@@ -108,14 +112,16 @@ def _check_subclass(kind: Any, base: type[Any]) -> None:
         raise AssertionError(f"{kind.__name__} lacks {', '.join(missing)}")
 
 
-def _check_factory(loaded: Any) -> None:
-    """Called with no arguments."""
+def _check_factory(loaded: Any, *given: BudgetTerms) -> None:
+    """Called with no arguments, or with the terms of a budget."""
+    what = "with the terms of the budget" if given else "without arguments"
     if not callable(loaded):
-        raise AssertionError(f"it is {type(loaded).__name__}; a class or function without arguments is wanted")
+        kind = "that takes BudgetTerms" if given else "without arguments"
+        raise AssertionError(f"it is {type(loaded).__name__}; a class or function {kind} is wanted")
     try:
-        inspect.signature(loaded).bind()
+        inspect.signature(loaded).bind(*given)
     except TypeError as error:
-        raise AssertionError(f"it is called without arguments, and {error}") from error
+        raise AssertionError(f"it is called {what}, and {error}") from error
 
 
 def _check_limiting_layer(loaded: Any) -> None:

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -14,6 +15,7 @@ from typing import Any
 import trio
 
 from treadle import (
+    BudgetExceededError,
     ModelRequest,
     NotInstalledError,
     OutputError,
@@ -119,6 +121,7 @@ class AgentTurn:
         """
         definition = self.definition
         self._spending = Spending(definition.name, definition.constraints.max_cost_usd, self.ctx.warn, self.above)
+        self._hold_to_limit()
         self._registered = StepTools(self.ctx)
         try:
             self._require_tools()
@@ -131,6 +134,17 @@ class AgentTurn:
             raise
         except TreadleError as error:
             raise CannotStartError(f"agent '{definition.name}': {error.message}", hint=error.hint) from error
+
+    def _hold_to_limit(self) -> None:
+        """Let calls that go out at once, those of agents below included, wait where together they could break it."""
+        limit = self.definition.constraints.max_cost_usd
+        if limit:
+            with suppress(NotInstalledError):  # then what was spent is looked at before and after each call
+                self.ctx = self.ctx.within_budget(limit, whose=self._whose, soft=True)
+
+    @property
+    def _whose(self) -> str:
+        return f"agent '{self.definition.name}' (max_cost_usd)"
 
     async def take(self, opening: Opening) -> AgentReply:
         """Ask the model until it has answered, and hold the answer to the agent's rules.
@@ -331,6 +345,8 @@ class AgentTurn:
         except TreadleError as error:
             # What stops the whole step, whoever asked: it may do better when it is tried again, or cannot begin at all.
             if error.transient or isinstance(error, CannotStartError):
+                raise
+            if isinstance(error, BudgetExceededError) and error.whose != turn._whose:
                 raise
             self._spending.check()
             return failure(call, f"{error.message}; {error.hint}" if error.hint else error.message)

@@ -34,6 +34,7 @@ from treadle.messages import dump, load
 __all__ = ["Decoder", "Encoder"]
 
 _LONG = 512
+_ENCODER = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
 _RESULT_FIELDS = [
     each.name for each in fields(StepResult) if each.name not in ("exception", "usage", "output", "pending")
 ]
@@ -44,6 +45,7 @@ class Encoder:
 
     def __init__(self) -> None:
         self.longer: dict[bytes, str] = {}
+        self._workflow_text: tuple[Workflow, dict[str, Any], str] | None = None
         self._last: dict[tuple[str, str, str | None], tuple[int, Sequence[Message]]] = {}
         self._workflows: dict[tuple[str, int], tuple[Workflow, Any]] = {}
         self._asked: tuple[tuple[str, str, str | None], Sequence[Message]] | None = None
@@ -93,6 +95,9 @@ class Encoder:
         text = _json(value)
         if len(text) <= _LONG:
             return {"v": value}
+        return self._kept(text)
+
+    def _kept(self, text: str) -> dict[str, str]:
         digest = hashlib.blake2b(text.encode("ascii"), digest_size=16)
         self.longer[digest.digest()] = text
         return {"h": digest.hexdigest()}
@@ -137,6 +142,7 @@ class Encoder:
             "final_state": self.put(json_value(result.final_state)),
             "total_tokens": result.total_tokens,
             "total_cost_usd": result.total_cost_usd,
+            "budget_usd": result.budget_usd,
             "total_duration_ms": result.total_duration_ms,
             "error": result.error,
             "warnings": [[each.step_id, each.message] for each in result.warnings],
@@ -144,17 +150,24 @@ class Encoder:
         }
 
     def _workflow(self, workflow: Workflow) -> Any:
-        given = workflow.data.get("config") or {}
-        config = json_value(workflow.config.model_dump(mode="json", exclude_unset=True))
-        overrides = {name: value for name, value in config.items() if name not in given or value != given[name]}
-        return {
-            "name": workflow.name,
-            "source": workflow.source,
-            "digest": workflow.digest,
-            "document": self.put(json_value(workflow.data)),
-            "files": {path: self.put(json_value(data)) for path, data in workflow.files.items()},
-            "overrides": {name: value for name, value in overrides.items() if value is not None},
-        }
+        if self._workflow_text is None or self._workflow_text[0] is not workflow:  # a batch runs one many times
+            self._workflow_text = workflow, _about_workflow(workflow), _json(json_value(workflow.data))
+        _, about, text = self._workflow_text
+        document = {"v": json.loads(text)} if len(text) <= _LONG else self._kept(text)
+        files = {path: self.put(json_value(data)) for path, data in workflow.files.items()}
+        return {**about, "document": document, "files": files}
+
+
+def _about_workflow(workflow: Workflow) -> dict[str, Any]:
+    given = workflow.data.get("config") or {}
+    config = json_value(workflow.config.model_dump(mode="json", exclude_unset=True))
+    overrides = {name: value for name, value in config.items() if name not in given or value != given[name]}
+    return {
+        "name": workflow.name,
+        "source": workflow.source,
+        "digest": workflow.digest,
+        "overrides": {name: value for name, value in overrides.items() if value is not None},
+    }
 
 
 class Decoder:
@@ -250,4 +263,4 @@ def undecided(step_id: str) -> StepResult:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    return _ENCODER.encode(value)

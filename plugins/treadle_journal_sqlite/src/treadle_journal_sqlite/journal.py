@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from treadle import EmbedResponse, Journal, JournalEntry, ModelResponse, RunResult, Workflow
+from treadle import EmbedResponse, Host, Journal, JournalEntry, ModelResponse, RunResult, Workflow
 from treadle.contracts.journal import check_after
 from treadle_journal_sqlite.encoding import Decoder, Encoder
 from treadle_journal_sqlite.processes import born, is_alive
@@ -43,6 +43,8 @@ class SqliteJournal(Journal):
         self.store = Store(settings.path, power=settings.durable == "power", create=create)
         self._encoder = Encoder()
         self._appending = threading.Lock()
+        self._versions: tuple[Host, dict[str, str]] | None = None
+        self._me: tuple[int, str] | None = None
 
     def append(self, entry: JournalEntry) -> None:
         """Keep the entry, in one transaction.
@@ -53,7 +55,7 @@ class SqliteJournal(Journal):
         data = dict(entry.data)
         workflow = data.get("workflow")
         if is_root and isinstance(workflow, Workflow):
-            data |= {"versions": _versions(workflow), "folder": str(Path.cwd())}
+            data |= {"versions": self._versions_of(workflow.host), "folder": str(Path.cwd())}
         with self._appending:
             text = self._encoder.encode(entry.run_id, entry.step, data)
             row = (entry.run_id, entry.kind, entry.step, entry.attempt, entry.ordinal, entry.at, text)
@@ -72,11 +74,24 @@ class SqliteJournal(Journal):
         if is_root and entry.kind == "run_finished":
             self._encoder.forget(entry.run_id)
 
+    def _versions_of(self, host: Host) -> dict[str, str]:
+        """Of the kernel, Python and every plugin's package; looked up once for a host."""
+        if self._versions is None or self._versions[0] is not host:
+            found = {"python": platform.python_version(), "treadle-kernel": version("treadle-kernel")}
+            self._versions = host, found | host.versions()
+        return self._versions[1]
+
+    def _process(self) -> tuple[int, str]:
+        pid = os.getpid()
+        if self._me is None or self._me[0] != pid:
+            self._me = pid, born(pid)
+        return self._me
+
     def _note_run(self, db: Any, entry: JournalEntry, workflow: Any) -> None:
         if entry.kind == "run_started":
             db.execute(
                 "INSERT OR REPLACE INTO runs VALUES (?, ?, 'running', ?, ?, NULL, 0, 0, NULL, NULL, ?, '', ?, ?)",
-                (entry.run_id, workflow.name, entry.at, entry.at, workflow.digest, os.getpid(), born(os.getpid())),
+                (entry.run_id, workflow.name, entry.at, entry.at, workflow.digest, *self._process()),
             )
         elif entry.kind == "run_resumed":
             pid, birth = db.execute("SELECT pid, born FROM runs WHERE run_id = ?", (entry.run_id,)).fetchone()
@@ -86,7 +101,7 @@ class SqliteJournal(Journal):
             db.execute(
                 "UPDATE runs SET status = 'running', finished = NULL, error = NULL, updated = ?, pid = ?, born = ? "
                 "WHERE run_id = ?",
-                (entry.at, os.getpid(), born(os.getpid()), entry.run_id),
+                (entry.at, *self._process(), entry.run_id),
             )
         elif entry.kind == "run_finished":
             result: RunResult = entry.data["result"]
@@ -146,9 +161,3 @@ class SqliteJournal(Journal):
     def close(self) -> None:
         """Close the file."""
         self.store.close()
-
-
-def _versions(workflow: Workflow) -> dict[str, str]:
-    """Of the kernel, Python and every plugin's package."""
-    found = {"python": platform.python_version(), "treadle-kernel": version("treadle-kernel")}
-    return found | workflow.host.versions()

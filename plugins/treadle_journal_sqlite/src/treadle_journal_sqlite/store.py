@@ -112,8 +112,18 @@ class Store:
 
         :raises JournalError: it cannot be kept.
         """
-        with self._lock, self._told("written"), self._transaction():
-            yield self._db
+        db = self._db
+        with self._lock:  # and no context manager more: every entry of every run comes this way
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                yield db
+                db.execute("COMMIT")
+            except BaseException as error:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                if isinstance(error, sqlite3.Error):
+                    raise self._error("written", error) from error
+                raise
 
     def rows(self, query: str, values: tuple[Any, ...] | list[Any] = ()) -> list[tuple[Any, ...]]:
         """What a query gives.

@@ -1,1 +1,1 @@
-"""Layers around providers: a rate limiter and a circuit breaker."""
+"""Budgets of runs, steps and agents; limits of providers: a rate limiter and a circuit breaker."""

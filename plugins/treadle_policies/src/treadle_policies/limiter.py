@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import fields, is_dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import trio
 
 from treadle import Completed, Exchange, ModelRequest, StreamEvent
+from treadle_policies.adaptive import AdaptiveSlots
+from treadle_policies.estimate import estimate_tokens
 from treadle_policies.limits import ProviderLimits
 
-__all__ = ["RateLimiter", "estimate_tokens"]
+__all__ = ["RateLimiter"]
 
 _MINUTE = 60.0
 
@@ -29,7 +30,9 @@ class RateLimiter:
     def __init__(self, provider: str, limits: ProviderLimits) -> None:
         self._requests = _Window(limits.requests_per_minute)
         self._tokens = _Window(limits.tokens_per_minute)
-        self._at_once = trio.Semaphore(limits.max_concurrent) if limits.max_concurrent else nullcontext()
+        self._adaptive = AdaptiveSlots(limits.max_concurrent) if limits.adaptive else None
+        fixed = None if limits.adaptive else limits.max_concurrent
+        self._at_once = trio.Semaphore(fixed) if fixed else nullcontext()
         self._turn = trio.Lock()  # first come, first served
 
     @asynccontextmanager
@@ -37,15 +40,25 @@ class RateLimiter:
         self, request: ModelRequest, proceed: Callable[[ModelRequest], Exchange]
     ) -> AsyncIterator[AsyncIterator[StreamEvent]]:
         """Wait for the request's turn, and count what its reply came to."""
-        async with self._at_once:
-            estimated = estimate_tokens(request) if self._tokens.limit else 0
-            async with self._turn:
-                await self._requests.wait_for(1)
-                await self._tokens.wait_for(estimated)
-                self._requests.add(1)
-                self._tokens.add(estimated)
-            async with proceed(request) as events:
-                yield self._counted(events, estimated) if self._tokens.limit else events
+        if self._adaptive is not None:
+            async with self._adaptive.exchange(request, lambda request: self._paced(request, proceed)) as events:
+                yield events
+        else:
+            async with self._at_once, self._paced(request, proceed) as events:
+                yield events
+
+    @asynccontextmanager
+    async def _paced(
+        self, request: ModelRequest, proceed: Callable[[ModelRequest], Exchange]
+    ) -> AsyncIterator[AsyncIterator[StreamEvent]]:
+        estimated = estimate_tokens(request) if self._tokens.limit else 0
+        async with self._turn:
+            await self._requests.wait_for(1)
+            await self._tokens.wait_for(estimated)
+            self._requests.add(1)
+            self._tokens.add(estimated)
+        async with proceed(request) as events:
+            yield self._counted(events, estimated) if self._tokens.limit else events
 
     async def _counted(self, events: AsyncIterator[StreamEvent], estimated: int) -> AsyncIterator[StreamEvent]:
         async for event in events:
@@ -88,22 +101,3 @@ class _Window:
             if self._total + wanted <= self.limit:
                 return
             await trio.sleep_until(self._spent[0][0] + _MINUTE)
-
-
-def estimate_tokens(request: ModelRequest) -> int:
-    """The tokens of a request, guessed: one for four characters, a few for each message, 1,000 for an attachment."""
-    return (_characters(request.messages) + _characters(request.tools)) // 4 + 4 * len(request.messages)
-
-
-def _characters(value: Any) -> int:
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, bytes):
-        return 4_000
-    if isinstance(value, Mapping):
-        return sum(len(str(key)) + _characters(item) for key, item in value.items())
-    if isinstance(value, tuple | list):
-        return sum(map(_characters, value))
-    if is_dataclass(value):
-        return sum(_characters(getattr(value, each.name)) for each in fields(value) if each.name != "provider_data")
-    return 0

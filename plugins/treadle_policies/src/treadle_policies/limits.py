@@ -32,6 +32,10 @@ class ProviderLimits(BaseModel):
         default=None, ge=1, description="most tokens in any 60 seconds, those of replies included"
     )
     max_concurrent: int | None = Field(default=None, ge=1, description="most requests under way at once")
+    adaptive: bool = Field(
+        default=False,
+        description="learn from refusals (429) how many requests may be under way at once; max_concurrent is the most",
+    )
     breaker: BreakerLimits | None = Field(
         default=None, description="when the provider is no longer asked; {} for 5 failures and 60 seconds"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from treadle import LayerOffer, hookimpl
+from treadle import ConfigOffer, LayerOffer, Offer, hookimpl
 
 
 @hookimpl
@@ -23,4 +23,20 @@ def treadle_provider_layers() -> Mapping[str, LayerOffer]:
             order=20,
             limits=True,
         ),
+    }
+
+
+@hookimpl
+def treadle_budgets() -> Mapping[str, Offer]:
+    """The budget ``reserving``."""
+    return {"reserving": Offer("treadle_policies.budget:ReservingBudget", "Sets aside the most that a call may cost")}
+
+
+@hookimpl
+def treadle_config_fields() -> Mapping[str, ConfigOffer]:
+    """What a budget does about models of unknown price."""
+    return {
+        "unknown_price": ConfigOffer(
+            "treadle_policies.unknown_price:UnknownPrice", "What a budget does about a model of unknown price"
+        )
     }

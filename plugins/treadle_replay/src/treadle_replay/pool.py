@@ -70,6 +70,16 @@ class Pool:
         told = "; ".join(changes(reply.request, content))
         return Choice(reply, f"{drift}: {told}", only_tools=is_of_a_tool(reply.request, content))
 
+    def most_cost(self, request: ModelRequest | EmbedRequest) -> float:
+        """The most that a reply which is left for the request says that it cost; 0 where there is none."""
+        keys = (*self._keys(request.key), content_hash(hashed_content(request)))
+        key = next((each for each in keys if self._replies.get(each)), None)
+        if key is None:
+            return 0.0
+        played = self._played.get(key, ())
+        left = [each for at, each in enumerate(self._replies[key]) if at not in played] or self._replies[key]
+        return max(each.cost_usd or 0.0 for each in left)
+
     def _keys(self, key: str) -> Iterator[str]:
         """The key, and where the file is not a recording of ours, what it is called within its child workflow."""
         if not key:

@@ -138,6 +138,10 @@ class MockProvider(Provider):
         """Nothing."""
         return 0.0
 
+    def cost_of(self, request: ModelRequest | EmbedRequest) -> float | None:
+        """The most that a reply which is left for the request says that it cost."""
+        return self.pool().most_cost(request)
+
     def exchange(self, request: ModelRequest) -> Exchange:
         """Give the reply, in pieces of a word where ``request.stream`` asks for it.
 

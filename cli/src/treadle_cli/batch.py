@@ -1,0 +1,131 @@
+"""``treadle batch``: a run of one workflow for each line of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+import treadle
+from treadle_cli.options import (
+    checkpoint_dir_option,
+    debug_option,
+    host_options,
+    host_without,
+    tools_option,
+)
+from treadle_cli.output import err, out
+from treadle_cli.problems import warn_of_plugins
+from treadle_cli.run import open_journal
+
+__all__ = ["batch"]
+
+
+@click.command(short_help="Run a workflow once for each line of a file.")
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--inputs", metavar="JSONL", required=True, help="One JSON object a line: the initial state of one run each."
+)
+@click.option(
+    "--output",
+    metavar="JSONL",
+    required=True,
+    help="Receives one JSON object a line, in the order of the inputs. What is in it is not run again.",
+)
+@click.option(
+    "--concurrency", metavar="N", type=click.IntRange(1, 10_000), default=10, show_default=True, help="Runs at once."
+)
+@click.option(
+    "--key", metavar="FIELD", default="key", show_default=True, help="The field by which a line names itself."
+)
+@click.option(
+    "-s", "--state", "assignments", metavar="KEY=VALUE", multiple=True, help="State of every run; a line's own wins."
+)
+@click.option("-p", "--provider", metavar="NAME", help="Override config.provider.")
+@click.option("-m", "--model", metavar="NAME", help="Override config.model; a step's own model still wins.")
+@click.option(
+    "-b",
+    "--budget",
+    metavar="USD",
+    type=click.FloatRange(min=0),
+    help="The most that all runs together may spend on models, those of earlier starts included.",
+)
+@click.option("--retry-failed", is_flag=True, help="Run again what is in the output and has failed.")
+@click.option("--restart", is_flag=True, help="Begin anew, whatever is in the output.")
+@click.option("--json", "as_json", is_flag=True, help="Print a summary on stdout as one JSON object.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress on stderr, only failures and errors.")
+@checkpoint_dir_option
+@tools_option
+@host_options
+@debug_option
+@click.pass_context
+def batch(
+    ctx: click.Context,
+    file: str,
+    inputs: str,
+    output: str,
+    concurrency: int,
+    key: str,
+    assignments: Sequence[str],
+    provider: str | None,
+    model: str | None,
+    budget: float | None,
+    retry_failed: bool,
+    restart: bool,
+    as_json: bool,
+    quiet: bool,
+    checkpoint_dir: str | None,
+    tools: Sequence[str],
+    without: Sequence[str],
+) -> None:
+    """Run the workflow in FILE once for each line of --inputs, many at once, and write the results to --output.
+
+    A result has the line's number and key, the run's id and status, what its steps wrote, its error and its cost.
+
+    The same command again goes on where it was ended, by whatever: finished runs are not repeated, those under way go
+    on from their record. A line or a workflow that has changed since is refused.
+
+    \b
+    Exit code: 0 every line succeeded, or is paused
+               1 some failed, or the budget was used up
+               2 a mistake in the command, a file or the settings; nothing was run
+               130 Ctrl-C, 143 SIGTERM
+    """
+    from treadle_cli import state_args
+    from treadle_cli.batch_items import read_items
+
+    stderr = err()
+    parsed = [state_args.parse_assignment(text) for text in assignments]
+    host = host_without(without, tools=tools)
+    items = read_items(inputs, key)
+    keys = {*(each.path[0] for each in parsed), *(name for item in items for name in item.state)}
+    config = {"provider": provider, "model": model}
+    workflow = treadle.load_workflow(file, host=host, config=config, state_keys=keys)
+    if budget is not None:
+        host.sole("budget", "--budget")
+    if not quiet:
+        warn_of_plugins(host, stderr)
+        for problem in (*host.warnings, *workflow.warnings):
+            stderr.line(str(problem))
+        for doubt in workflow.doubts_about(sorted(keys - {key})):
+            stderr.line(f"warning: {doubt}")
+
+    # Imported only now: a mistake is reported without waiting for the engine.
+    from treadle_cli.batch_results import Results
+    from treadle_cli.batch_running import Batch, run_batch
+
+    common = state_args.initial_state(workflow.state, {}, parsed)
+    results = Results.open(output, items, workflow, restart=restart, retry_failed=retry_failed)
+    with results:
+        journal = open_journal(host, stderr, checkpoint_dir, must=False)
+        work = Batch(
+            workflow=workflow,
+            items=items,
+            results=results,
+            common=common,
+            concurrency=concurrency,
+            budget_usd=budget,
+            stderr=stderr,
+            quiet=quiet,
+        )
+        ctx.exit(run_batch(work, journal, out() if as_json else None))

@@ -1,0 +1,196 @@
+"""The output of ``treadle batch``: one JSON object a line, in the order of the inputs."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+from treadle import ConfigurationError, RunResult, Workflow
+from treadle_cli.batch_items import Item
+from treadle_cli.summary import written
+
+__all__ = ["Results", "result_line", "run_id_of"]
+
+_GOOD = ("success", "paused")
+
+
+def result_line(item: Item, result: RunResult, workflow: Workflow) -> dict[str, Any]:
+    """What the output says of a run."""
+    line: dict[str, Any] = {
+        "line": item.line,
+        "key": item.key,
+        "run_id": result.run_id,
+        "status": str(result.status),
+        "output": written(workflow, result),
+        "error": result.error,
+        "cost_usd": result.total_cost_usd,
+        "tokens": result.total_tokens,
+        "duration_ms": round(result.total_duration_ms, 3),
+        "input": item.digest,
+        "workflow": workflow.digest.removeprefix("sha256:")[:16],
+    }
+    if result.pending:
+        line["pending"] = [each.to_json() for each in result.pending]
+    return line
+
+
+class Results:
+    """The results so far. Each is written as soon as all before it are there; the file is whole lines at any time but
+    for the last one, which a killed process may have left unfinished. Where failed ones are run again, the file is
+    put in place whole when the batch ends: till then it stays as it was.
+
+    :param found: those that the file had, by line.
+    :param to_retry: lines of these that have failed, and are to be run again.
+    :param was_there: whether an earlier start has left the file, so that the journal may know more than it.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        items: Sequence[Item],
+        found: Mapping[int, Mapping[str, Any]],
+        *,
+        to_retry: frozenset[int] = frozenset(),
+        was_there: bool = False,
+        is_torn: bool = False,
+    ) -> None:
+        self.file = file
+        self.to_retry = to_retry
+        self.was_there = was_there
+        self._is_torn = is_torn
+        self._order = [item.line for item in items]
+        self._found = found
+        self._known = {line: each for line, each in found.items() if line not in to_retry}
+        self._failed = sum(each["status"] not in _GOOD for each in self._known.values())
+        self._next = 0
+        self._stream: TextIO | None = None
+        self.spent_usd = sum(each["cost_usd"] or 0.0 for each in found.values())
+        """What they have cost, as far as that is known."""
+
+    @classmethod
+    def open(
+        cls, file: str, items: Sequence[Item], workflow: Workflow, *, restart: bool, retry_failed: bool
+    ) -> Results:
+        """Read what is there.
+
+        :raises ConfigurationError: it is not of these inputs and this workflow, or no output of a batch at all.
+        """
+        path = Path(file)
+        if not path.parent.is_dir():
+            raise ConfigurationError(f"{file}: there is no folder {path.parent}")
+        if restart or not path.exists():
+            return cls(path, items, {})
+        found, is_torn = _read(path, file, items, workflow)
+        failed = (line for line, each in found.items() if each["status"] not in _GOOD)
+        to_retry = frozenset(failed) if retry_failed else frozenset()
+        return cls(path, items, found, to_retry=to_retry, was_there=True, is_torn=is_torn)
+
+    def __enter__(self) -> Self:
+        try:
+            if self._is_torn:
+                self._write_whole()
+            if not self.to_retry:
+                self._stream = self.file.open("a" if self.was_there else "w", encoding="utf-8")
+        except OSError as error:
+            raise ConfigurationError(f"{self.file}: cannot be written: {error.strerror or error}") from error
+        while self._next < len(self._order) and self._order[self._next] in self._known:
+            self._next += 1
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._stream is not None:
+            self._stream.close()
+        else:
+            self._write_whole()
+
+    def __contains__(self, line: int) -> bool:
+        return line in self._known
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        """Keep a result, and write what is now in order."""
+        line = result["line"]
+        before = self._found.get(line)
+        self._known[line] = result
+        self._failed += result["status"] not in _GOOD
+        self.spent_usd += (result["cost_usd"] or 0.0) - ((before["cost_usd"] or 0.0) if before else 0.0)
+        if self._stream is None:
+            return
+        while self._next < len(self._order) and (each := self._known.get(self._order[self._next])) is not None:
+            self._stream.write(_text(each))
+            self._next += 1
+        self._stream.flush()
+
+    @property
+    def failed_count(self) -> int:
+        """How many did not succeed."""
+        return self._failed
+
+    @property
+    def failures(self) -> list[Mapping[str, Any]]:
+        """Those that did not succeed, in order."""
+        known = (self._known[line] for line in self._order if line in self._known)
+        return [each for each in known if each["status"] not in _GOOD]
+
+    def _write_whole(self) -> None:
+        """Put all that is in order in the file's place: at once, or not at all."""
+        part = self.file.with_name(f"{self.file.name}.part")
+        all_known = {**self._found, **self._known}
+        lines = itertools.takewhile(all_known.__contains__, self._order)
+        part.write_text("".join(_text(all_known[line]) for line in lines), encoding="utf-8")
+        part.replace(self.file)
+
+
+def _text(result: Mapping[str, Any]) -> str:
+    return json.dumps(result, ensure_ascii=False).encode("utf-8", "replace").decode() + "\n"
+
+
+def _read(
+    path: Path, file: str, items: Sequence[Item], workflow: Workflow
+) -> tuple[dict[int, Mapping[str, Any]], bool]:
+    """The results in the file by line, and whether its last line is torn."""
+    try:
+        text = path.read_bytes().decode("utf-8", "replace")
+    except OSError as error:
+        raise ConfigurationError(f"{file}: cannot be read: {error.strerror or error}") from error
+    *lines, rest = text.split("\n")
+    by_line = {item.line: item for item in items}
+    digest = workflow.digest.removeprefix("sha256:")[:16]
+    found: dict[int, Mapping[str, Any]] = {}
+    for number, line in enumerate(lines, start=1):
+        try:
+            result = json.loads(line)
+            at, of, by = result["line"], result["input"], result["workflow"]
+            result["status"], result["cost_usd"]
+        except (ValueError, LookupError, TypeError):
+            raise ConfigurationError(
+                f"{file}:{number}: is no result of treadle batch", hint="name another --output, or give --restart"
+            ) from None
+        item = by_line.get(at)
+        if item is None or item.digest != of:
+            raise ConfigurationError(
+                f"{file}:{number}: is the result of line {at} of the inputs, which has changed since",
+                hint="give the inputs as they were, name another --output, or give --restart",
+            )
+        if by != digest:
+            raise ConfigurationError(
+                f"{file}:{number}: was made by {workflow.source or 'the workflow'} as it was before it changed",
+                hint="name another --output, or give --restart",
+            )
+        found[at] = result
+    return found, bool(rest)
+
+
+def run_id_of(item: Item, results: Path, workflow: Workflow) -> str:
+    """The same for the same line, output and workflow, so that another process finds the record of the run."""
+    what = "\n".join([str(results.absolute()), workflow.digest, item.digest])
+    return f"batch-{hashlib.sha256(what.encode('utf-8', 'surrogatepass')).hexdigest()[:10]}-{item.line}"

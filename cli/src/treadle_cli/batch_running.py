@@ -1,0 +1,201 @@
+"""The runs of a batch. Imports the engine."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import trio
+
+import treadle
+from treadle import Budget, BudgetTerms, Journal, Record, RunStatus, Session, Workflow
+from treadle.nurseries import open_nursery
+from treadle_cli import amounts
+from treadle_cli.batch_items import Item
+from treadle_cli.batch_results import Results, result_line, run_id_of
+from treadle_cli.output import Channel
+from treadle_cli.signals import Interrupts, cancel_on_signals
+
+__all__ = ["Batch", "run_batch"]
+
+_REDRAWN = 0.2
+_TOLD = 10.0
+"""Seconds between two lines of progress where none can be drawn anew."""
+_MOST_FAILURES = 20
+_TO_GO_ON = (RunStatus.CANCELLED, RunStatus.BUDGET_EXCEEDED, RunStatus.TIMEOUT)
+"""A run that was ended so is gone on with, as one that was killed."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Batch:
+    """What is to be run, and how far it has come.
+
+    :param common: state of every run, where its line does not say otherwise.
+    :param is_over: the budget of all is used up: no further run is begun.
+    """
+
+    workflow: Workflow
+    items: Sequence[Item]
+    results: Results
+    common: Mapping[str, Any]
+    concurrency: int
+    budget_usd: float | None
+    stderr: Channel
+    quiet: bool
+    is_over: bool = False
+    over: str = ""
+    done_now: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def left(self) -> int:
+        """How many lines have no result."""
+        return len(self.items) - len(self.results)
+
+    def end_by_budget(self, error: Exception) -> None:
+        """Begin no further run."""
+        self.is_over, self.over = True, self.over or str(error)
+
+    def progress(self) -> str:
+        """``412/1,000 done, 3 failed, 98.2 a second, 6.0 s left, $0.12``."""
+        seconds = time.monotonic() - self.started
+        failed, rate = self.results.failed_count, self.done_now / seconds if seconds else 0.0
+        parts = [f"{len(self.results):,}/{len(self.items):,} done"]
+        parts += [f"{failed:,} failed"] if failed else []
+        if self.done_now:
+            parts.append(f"{rate:.1f} a second" if rate >= 0.1 else f"{rate * 60:.1f} a minute")
+            parts += [f"{amounts.duration(self.left / rate)} left"] if self.left else []
+        parts.append(amounts.cost(self.results.spent_usd, self.budget_usd))
+        return ", ".join(parts)
+
+
+def run_batch(batch: Batch, journal: Journal | None, stdout: Channel | None) -> int:
+    """Run what has no result yet, say what came of it, and give the exit code.
+
+    :param journal: where the runs are recorded; closed with it.
+    :param stdout: where a summary goes as JSON, if anywhere.
+    """
+    interrupts = trio.run(_run, batch, journal)
+    failures = batch.results.failures
+    for each in failures[:_MOST_FAILURES]:
+        name = f" ({each['key']})" if each["key"] is not None else ""
+        batch.stderr.line(f"failed: line {each['line']}{name}: {each['error'] or each['status']}")
+    if len(failures) > _MOST_FAILURES:
+        batch.stderr.line(f"failed: {len(failures) - _MOST_FAILURES:,} more, which the output names too")
+    if batch.over:
+        batch.stderr.line(f"[BUDGET] {batch.over}")
+    if batch.left:
+        why = "interrupted" if interrupts.exit_code else "ended by its budget"
+        more = "" if interrupts.exit_code else ", with a larger --budget"
+        batch.stderr.line(f"{why}: {batch.left:,} lines have no result; the same command goes on with them{more}")
+    if not batch.quiet:
+        batch.stderr.line(f"{batch.progress()}, {amounts.duration(time.monotonic() - batch.started)}")
+    if stdout is not None:
+        stdout.write(json.dumps(_summary(batch), indent=2, ensure_ascii=not stdout.is_utf8) + "\n", raw=True)
+    return interrupts.exit_code or (1 if failures or batch.left else 0)
+
+
+def _summary(batch: Batch) -> dict[str, Any]:
+    failures = [{name: each[name] for name in ("line", "key", "status", "error")} for each in batch.results.failures]
+    return {
+        "lines": len(batch.items),
+        "done": len(batch.results),
+        "failed": failures,
+        "total_cost_usd": batch.results.spent_usd,
+        "budget_usd": batch.budget_usd,
+    }
+
+
+async def _run(batch: Batch, journal: Journal | None) -> Interrupts:
+    async with treadle.open(host=batch.workflow.host, journal=journal) as session:
+        records = _records(batch, session.journal)
+        budget = _budget(batch, session, records)
+        waiting = (item for item in batch.items if item.line not in batch.results)
+        async with open_nursery() as nursery:
+            with cancel_on_signals(lambda _reason: nursery.cancel_scope.cancel()) as interrupts:
+                if not batch.quiet:
+                    nursery.start_soon(_tell, batch)
+                async with open_nursery() as workers:
+                    for _ in range(min(batch.concurrency, batch.left)):
+                        workers.start_soon(_work, batch, session, waiting, records, budget)
+                nursery.cancel_scope.cancel()
+    return interrupts
+
+
+def _records(batch: Batch, journal: Journal) -> dict[int, Record]:
+    """What the journal knows of lines that the output does not have; what has ended becomes a result."""
+    records: dict[int, Record] = {}
+    if not batch.results.was_there:
+        return records
+    for item in batch.items:
+        if item.line in batch.results:
+            continue
+        run_id = run_id_of(item, batch.results.file, batch.workflow)
+        entries = list(journal.entries(run_id))
+        if not entries:
+            continue
+        record = Record(run_id, entries)
+        ended = record.result
+        if ended is None or ended.status in _TO_GO_ON or item.line in batch.results.to_retry:
+            records[item.line] = record
+        else:
+            batch.results.add(result_line(item, ended, batch.workflow))
+    return records
+
+
+def _budget(batch: Batch, session: Session, records: Mapping[int, Record]) -> Budget | None:
+    if batch.budget_usd is None:
+        return None
+    spent = batch.results.spent_usd + sum(record.spent("") for record in records.values())
+    return session.new_budget(
+        BudgetTerms(
+            limit_usd=batch.budget_usd,
+            whose="the batch",
+            spent_usd=spent,
+            config=batch.workflow.config,
+            warn=lambda message: batch.stderr.line(f"warning: {message}"),
+            exceeded=batch.end_by_budget,
+        )
+    )
+
+
+async def _work(
+    batch: Batch, session: Session, waiting: Iterator[Item], records: Mapping[int, Record], budget: Budget | None
+) -> None:
+    for item in waiting:
+        if batch.is_over:
+            return
+        run = session.start(
+            batch.workflow,
+            state={**batch.common, **item.state},
+            run_id=run_id_of(item, batch.results.file, batch.workflow),
+            earlier=records.get(item.line),
+            budget=budget,
+        )
+        result = await run.execute()
+        if run.halted is not None and not run.halted.run_id:
+            batch.end_by_budget(run.halted)
+            if result.status is RunStatus.BUDGET_EXCEEDED and any(
+                each.status != "success" for each in result.step_results.values()
+            ):
+                continue  # it has no result: with a larger budget it goes on
+        batch.results.add(result_line(item, result, batch.workflow))
+        batch.done_now += 1
+
+
+async def _tell(batch: Batch) -> None:
+    """Draw a line anew on a terminal; elsewhere write one now and then."""
+    try:
+        while True:
+            if batch.stderr.is_terminal:
+                batch.stderr.write(f"\r{batch.progress()}\x1b[K", raw=True)
+                await trio.sleep(_REDRAWN)
+            else:
+                await trio.sleep(_TOLD)
+                batch.stderr.line(batch.progress())
+    finally:
+        if batch.stderr.is_terminal:
+            batch.stderr.write("\r\x1b[K", raw=True)
