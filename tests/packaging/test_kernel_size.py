@@ -16,7 +16,7 @@ from workspace import ROOT
 
 KERNEL = ROOT / "kernel" / "src" / "treadle"
 LIMIT = 10_000
-ROOM_LIMIT = 3_000
+ROOM_LIMIT = 3_100
 APART = {"_language": 1_200, "_bridges": 500}
 MODULE_LIMIT = 500
 

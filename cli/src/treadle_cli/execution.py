@@ -84,7 +84,6 @@ class _Execution:
     result: RunResult | None = None
     interrupts: Interrupts = field(default_factory=Interrupts)
     text: TextStream | None = None
-    is_recorded: bool = False
     warnings: dict[str, None] = field(default_factory=dict)
     is_recorded: bool = False
 
@@ -103,7 +102,7 @@ def execute_and_print(
     :raises ConfigurationError: a value of ``state`` cannot be kept in a state.
     :raises ReaderGone: whoever read stdout has closed it.
     """
-    execution = _Execution(is_recorded=not isinstance(journal, treadle.MemoryJournal | None))
+    execution = _Execution()
     try:
         trio.run(_execute, workflow, state, display, execution, journal, earlier)
     finally:

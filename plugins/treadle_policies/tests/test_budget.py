@@ -483,6 +483,33 @@ async def test_a_child_with_a_budget_spends_from_both_and_its_own_end_is_the_ste
     assert result.final_state["made"] == "budget_exceeded"
 
 
+class Children(Step):
+    """Runs a workflow below, several times at once."""
+
+    document: dict[str, Any]
+    count: int
+
+    async def run(self, ctx: StepContext) -> StepOutcome:
+        async def child(key: str) -> None:
+            await ctx.run_child(self.document, key=key)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(self.count):
+                nursery.start_soon(child, str(number))
+        return StepOutcome()
+
+
+async def test_children_at_once_end_by_themselves_and_the_step_then_fails_by_the_budget_once(
+    autojump_clock: trio.testing.MockClock,
+):
+    document = flow([{"id": "all", "type": "children", "document": flow(steps(1)), "count": 6}], budget_usd=2.5)
+    result = await run(host_of(model(*[60] * 6), offering({"step_type": {"children": Children}})), document)
+    assert result.status is RunStatus.BUDGET_EXCEEDED
+    assert str(result.error).startswith("step 'all': the run has a budget of $2.5")
+    assert result.step_results["all"].attempts == 1
+    assert result.total_cost_usd == pytest.approx(1.8)
+
+
 async def test_a_pause_counts_more_than_the_budget(autojump_clock: trio.testing.MockClock):
     document = flow([{"id": "gate", "type": "waits"}, *steps(1)], budget_usd=0.5)
     result = await run(host_of(model(), MORE), document)

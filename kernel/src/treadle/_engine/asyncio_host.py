@@ -18,7 +18,7 @@ from treadle.contracts.tool import Tool
 
 if TYPE_CHECKING:
     from treadle._document import Workflow
-    from treadle._engine.estimating import CallEstimate
+    from treadle._document.estimating import CallEstimate
     from treadle._plugins import Host
     from treadle.messages import ModelRequest
 

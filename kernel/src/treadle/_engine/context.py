@@ -18,7 +18,7 @@ from treadle._bridges.processes import call_in_process, name_of
 from treadle._document import read_document
 from treadle._engine.children import ParentStep
 from treadle._engine.done_calls import DoneCalls
-from treadle._engine.failures import is_fault
+from treadle._engine.failures import first_of, is_fault
 from treadle._engine.gateway import CallSite
 from treadle._engine.journal import settle
 from treadle._engine.resuming import RecordedCall, StepRecord
@@ -33,7 +33,7 @@ from treadle.contracts.sandbox import Sandbox
 from treadle.contracts.sources import AttachmentFetcher, AttachmentRequest
 from treadle.contracts.step import DoneCall, StepContext
 from treadle.contracts.tool import Tool, ToolContext
-from treadle.errors import SandboxError, StepError, ToolError, TreadleError
+from treadle.errors import BudgetExceededError, SandboxError, StepError, ToolError, TreadleError
 from treadle.messages import Completed, EmbedRequest, EmbedResponse, MediaPart, ModelRequest, ModelResponse, TextDelta
 from treadle.nurseries import lone_error
 
@@ -56,12 +56,6 @@ R = TypeVar("R")
 ModelT = TypeVar("ModelT", bound=BaseModel)
 RequestT = TypeVar("RequestT", ModelRequest, EmbedRequest)
 Ts = TypeVarTuple("Ts")
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def evaluate(expression: Expression, names: Mapping[str, Any], warn: Callable[[str], None]) -> Any:
@@ -105,6 +99,8 @@ class RunningStep(StepContext):
         self._slot = slot
         self._done = done
         self._child_keys: set[str] = set()
+        self.exceeded: list[BudgetExceededError] = []
+        """Budgets around this step that its children have used up. It fails by them once it has ended by itself."""
         self.pending: list[Pending] = []
         """What paused children wait for."""
         self._kept = kept
@@ -303,12 +299,12 @@ class RunningStep(StepContext):
             if group.split(trio.Cancelled)[1] is not None:
                 raise
             # Every step of the child was cancelled, and so is this one: once. Groups would grow level by level.
-            raise _first(group) from None
+            raise first_of(group) from None
         finally:
             slot.children -= 1
         await slot.take_again()
         if child.halted is not None and child.halted.run_id != child.run_id:
-            raise child.halted  # not the child's own limit, but one around it
+            self.exceeded.append(child.halted)  # not the child's own limit, but one around it
         self.pending += [replace(each, step_id=f"{parent.path}.{each.step_id}") for each in result.pending]
         return result
 

@@ -9,10 +9,10 @@ from pydantic import ValidationError
 
 from treadle._dataclasses import dataclass
 from treadle.contracts.config import RetrySettings
-from treadle.errors import ProviderError, TreadleError
+from treadle.errors import BudgetExceededError, ProviderError, TreadleError
 from treadle.nurseries import lone_error
 
-__all__ = ["Failure", "is_fault", "wait_before"]
+__all__ = ["Failure", "first_of", "is_fault", "wait_before"]
 
 # Faults of the code or of the data: the next attempt would meet them again.
 _FAULTS = (
@@ -64,6 +64,8 @@ class Failure:
         more patience than ``max_wait`` is not asked again.
         """
         error = lone_error(error)
+        if isinstance(error, BaseExceptionGroup) and (over := error.subgroup(BudgetExceededError)):
+            error = first_of(over)  # several calls at once may be refused by one budget
         if not isinstance(error, TreadleError):
             message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             return cls(message=message, transient=not is_fault(type(error)), error=error)
@@ -79,6 +81,13 @@ class Failure:
                     f"which is longer than retry.max_wait ({retry.max_wait:g} s)"
                 )
         return cls(message=message, transient=transient, error=error)
+
+
+def first_of(error: BaseException) -> BaseException:
+    """The first error inside nested groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def wait_before(attempt: int, failure: Failure, retry: RetrySettings) -> float:

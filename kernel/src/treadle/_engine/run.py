@@ -19,6 +19,7 @@ from treadle._document import build_workflow, load_workflow, open_sandbox, provi
 from treadle._engine.children import ChildHub, ParentStep, block_of
 from treadle._engine.context import RunningStep
 from treadle._engine.done_calls import DoneCalls
+from treadle._engine.ending import first_failed, note_unfinished, status_of
 from treadle._engine.failures import Failure, wait_before
 from treadle._engine.gateway import Gateway
 from treadle._engine.going_on import below, go_on, record_start, restore, time_left, time_used
@@ -46,7 +47,7 @@ from treadle.contracts.events import (
     StepStarted,
 )
 from treadle.contracts.journal import EntryKind, JournalEntry
-from treadle.contracts.results import Pending, RunResult, RunStatus, StepResult, StepStatus
+from treadle.contracts.results import Pending, RunResult, StepResult, StepStatus
 from treadle.contracts.sandbox import Sandbox
 from treadle.contracts.step import Step, StepOutcome
 from treadle.contracts.tool import Tool
@@ -156,11 +157,6 @@ class Run:
     def processes(self) -> trio.Semaphore:
         """For blocking calls in processes."""
         return trio.Semaphore(self.config.max_concurrent_steps)
-
-    @property
-    def is_child(self) -> bool:
-        """Whether it runs below a step of another."""
-        return self._parent is not None
 
     def tool(self, name: str) -> Tool:
         """The tool of that name: the run's own, or the session's.
@@ -312,23 +308,23 @@ class Run:
             if self._parent is not None and self._root._unrecorded is None:
                 # The outer run goes on where only the attempt was ended: its record says what became of these.
                 self._cancel_reason = f"step '{self._parent.step_id}', which ran this workflow, was ended"
-                self._note_unfinished()
+                note_unfinished(self)
             raise
         if self._root._unrecorded is not None:
             raise self._root._unrecorded  # by whatever way it came here
         if not self._scope.cancel_called or self._is_done():
             self._cancel_reason = None  # it came too late to change anything
             if self.halted is not None:
-                self._note_unfinished()
+                note_unfinished(self)
             return
         if self._cancel_reason is None:
             self._cancel_reason = f"the run took longer than config.timeout ({limit:g} s)"
             self._timed_out = True
-        self._note_unfinished()
+        note_unfinished(self)
 
     def _is_done(self) -> bool:
         """Whether nothing runs or could start, and nothing failed, as a step may that is cancelled."""
-        return not self._progress and not self._settling.has_ready and self._first_failed() is None
+        return not self._progress and not self._settling.has_ready and first_failed(self) is None
 
     def _open_sandbox(self) -> Sandbox:
         return open_sandbox(self.workflow.host, partial(block_of, self))
@@ -429,10 +425,12 @@ class Run:
                 raise TypeError(f"a step of type '{step.type}' must give a StepOutcome, not {type(outcome).__name__}")
             if context.pending or outcome.pending:
                 self._pause(step, outcome, tuple(context.pending), progress)
+            elif context.exceeded:
+                return Failure.of(context.exceeded[0], step.retry)
             else:
                 self._commit(index, step, outcome, sees, progress)
         except Exception as error:
-            return Failure.of(error, step.retry)
+            return Failure.of(context.exceeded[0] if context.exceeded else error, step.retry)
         except BaseExceptionGroup as group:
             cancelled, rest = group.split(trio.Cancelled)
             if cancelled is None or not isinstance(rest, ExceptionGroup):
@@ -531,23 +529,6 @@ class Run:
         for step in self._graph.steps:
             self.redactor.conceals(self._path(step.id), _output_of(step))
 
-    def _note_unfinished(self) -> None:
-        """The run was ended: say of every step that has not settled what became of it."""
-        for step in self._graph.steps:
-            if step.id in self._results:
-                continue
-            progress = self._progress.get(step.id)
-            if progress is None:
-                reason = self._cancel_reason or "the budget was used up before it began"
-                result = StepResult(step_id=step.id, status=StepStatus.SKIPPED, reason=reason)
-                if self._earlier is not None and self._path(step.id) in self._earlier.steps:
-                    self._note(result)  # the journal knows more of it
-                    continue
-            else:
-                result = self._step_result(step.id, StepStatus.CANCELLED, progress)
-            self.record("step_finished", step.id, progress.attempt if progress else 0, 0, {"result": result})
-            self._note(result)
-
     # --- results --------------------------------------------------------------------------------------
 
     def _step_result(
@@ -591,7 +572,7 @@ class Run:
                 usage += each.usage
             unknown_cost |= each.cost_usd is None
             cost += each.cost_usd or 0.0
-        status, error = self._status()
+        status, error = status_of(self)
         return RunResult(
             run_id=self.run_id,
             workflow_name=self.workflow.name,
@@ -607,23 +588,6 @@ class Run:
             error=error,
             warnings=tuple(self._warnings),
         )
-
-    def _status(self) -> tuple[RunStatus, str | None]:
-        if self._cancel_reason is not None:
-            return RunStatus.TIMEOUT if self._timed_out else RunStatus.CANCELLED, self._cancel_reason
-        failed = self._first_failed()
-        error = f"step '{failed.step_id}': {failed.error}" if failed else None
-        if any(each.status is StepStatus.PAUSED for each in self._results.values()):
-            return RunStatus.PAUSED, error
-        if self.halted is not None:
-            by = next((name for name, each in self._results.items() if each.exception is self.halted), None)
-            return RunStatus.BUDGET_EXCEEDED, f"step '{by}': {self.halted}" if by else str(self.halted)
-        return RunStatus.FAILED if failed else RunStatus.SUCCESS, error
-
-    def _first_failed(self) -> StepResult | None:
-        """Of the steps that failed, the first in the document."""
-        results = (self._results.get(step.id) for step in self._graph.steps)
-        return next((each for each in results if each and each.status in (StepStatus.FAILED, StepStatus.TIMEOUT)), None)
 
 
 def _output_of(step: Step) -> tuple[str | int, ...] | None:

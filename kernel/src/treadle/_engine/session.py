@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from treadle._document import Workflow, load_workflow
+from treadle._document.estimating import CallEstimate, estimate
 from treadle._engine.going_on import record_answers
 from treadle._engine.journal import MemoryJournal
 from treadle._engine.observers import CallbackObserver

@@ -26,7 +26,7 @@ def budgets_of_run(run: Run, outer: Sequence[Budget]) -> Sequence[Budget]:
         return outer
     terms = BudgetTerms(
         limit_usd=limit,
-        whose=f"run {run.run_id}" if run.is_child else "the run",
+        whose=f"run {run.run_id}" if run._parent else "the run",
         run_id=run.run_id,
         spent_usd=run.spent_before(""),
         config=run.config,

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from treadle._dataclasses import dataclass
-from treadle._document import provider_overrides
+from treadle._document.envelope import provider_overrides
 from treadle._settings.providers import with_model
 from treadle.messages import AssistantMessage, Message, ModelRequest, ToolMessage, Usage, dump
 
 if TYPE_CHECKING:
-    from treadle._document import Workflow
-    from treadle._engine.session import Session
+    from treadle._document.workflow import Workflow
+    from treadle.contracts.memory import TokenCounter
+    from treadle.contracts.provider import Provider
 
 __all__ = ["CallEstimate", "estimate"]
 
 _CHARACTERS = 4
+
+
+class Pricing(Protocol):
+    """What of a session is asked."""
+
+    def built_provider(self, name: str, overrides: Mapping[str, Mapping[str, Any]]) -> Provider: ...
+
+    def token_counter(self) -> TokenCounter | None: ...
+
+    async def price(self, provider: Provider, model: str, usage: Usage) -> float | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +50,7 @@ class CallEstimate:
     most_usd: float | None
 
 
-async def estimate(session: Session, workflow: Workflow, request: ModelRequest) -> CallEstimate:
+async def estimate(session: Pricing, workflow: Workflow, request: ModelRequest) -> CallEstimate:
     """The call as the workflow's own provider would be asked; no provider is opened and no key is read.
 
     :raises ConfigurationError: there is no such provider, or it has no model.
