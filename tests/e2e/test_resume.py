@@ -164,6 +164,8 @@ steps:
         2,
         f"error: run {run['run_id']} has no step 'drat'; did you mean 'draft'?\n",
     )
+    again = await treadle("fork", forked["run_id"], "--at", "draft", "-p", "mock", "--json", cwd=tmp_path)
+    assert json.loads(again.stdout)["final_state"]["notes"] == "water", "a fork can be forked"
     (tmp_path / "flow.yaml").write_text(text.replace("{state.notes}", "{state.notes}!"), encoding="utf-8")
     refused = await treadle("fork", run["run_id"], "--at", "draft", cwd=tmp_path, **env(server))
     assert f"flow.yaml has changed since run {run['run_id']} began:" in refused.stderr
@@ -171,3 +173,20 @@ steps:
     how = ("fork", run["run_id"], "--at", "draft", "--accept-changes", "--json")
     assert json.loads((await treadle(*how, cwd=tmp_path, **env(server))).stdout)["final_state"]["draft"] == "new"
     assert server.bodies()[-1]["messages"][-1]["content"] == "dry: water!"
+
+
+async def test_a_fork_keeps_what_was_done_inside_steps(tmp_path):
+    flow = """\
+name: inside
+config: {provider: mock}
+state: {people: [Ada, Grace]}
+steps:
+  - {id: each, type: foreach, items: state.people, step: {type: llm_call, prompt: "To {item}"}, output: lines}
+  - {id: last, type: llm_call, depends_on: [each], prompt: "{state.lines}", output: done}
+"""
+    (tmp_path / "flow.yaml").write_text(flow, encoding="utf-8")
+    run = json.loads((await treadle("run", "flow.yaml", "--json", cwd=tmp_path)).stdout)
+    forked = json.loads((await treadle("fork", run["run_id"], "--at", "last", "--json", cwd=tmp_path)).stdout)
+    assert forked["final_state"] == run["final_state"]
+    shown = (await treadle("show", forked["run_id"], cwd=tmp_path)).stdout
+    assert "each.1.step: success" in shown

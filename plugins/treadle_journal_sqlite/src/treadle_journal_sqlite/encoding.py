@@ -86,6 +86,9 @@ class Encoder:
             if known is None:
                 known = self._workflows[place[0], id(value)] = value, self._workflow(value)
             return known[1]
+        if name == "workflow" and isinstance(value, Mapping):  # as it was read, of a run that is forked
+            files = {path: self.put(data) for path, data in value["files"].items()}
+            return {**value, "document": self.put(value["document"]), "files": files}
         return self.put(json_value(value))
 
     def put(self, value: Any) -> Any:
