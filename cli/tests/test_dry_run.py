@@ -90,3 +90,27 @@ def test_a_mistake_in_the_file_is_told_as_in_a_run(tmp_path: Path):
     done = dry_run(tmp_path, flow=FLOW.replace("prompt: 'Check", "promt: 'Check"))
     assert done.returncode == 2
     assert "flow.yaml:8:5: steps.check.promt: unknown field; did you mean 'prompt'?" in done.stderr
+
+
+def test_what_is_inside_steps_is_shown_under_dotted_ids_with_the_names_that_it_is_given(tmp_path: Path):
+    flow = """\
+name: letters
+config: {provider: mock}
+state: {people: [Ada, Grace], tone: dry}
+steps:
+  - {id: plan, type: llm_call, prompt: Plan, output: plan}
+  - id: each
+    type: foreach
+    depends_on: [plan]
+    items: state.people
+    steps:
+      - {id: draft, type: llm_call, prompt: "{tone}: {item}, {state.plan}", output: draft}
+      - {id: check, type: llm_call, depends_on: [draft], prompt: "Check {state.draft}"}
+"""
+    done = dry_run(tmp_path, "--json", flow=flow)
+    data = json.loads(done.stdout)
+    assert [each["id"] for each in data["steps"]] == ["plan", "each", "each.draft", "each.check"]
+    draft, check = data["steps"][2:]
+    assert draft["calls"][0]["messages"][-1]["content"] == "dry: {item}, {state.plan}"
+    assert (draft["from_steps"], check["from_steps"]) == ({"plan": "plan"}, {"draft": "each.draft"})
+    assert (data["model_calls"], data["is_complete"]) == (3, False)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import trio
@@ -65,13 +65,41 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 
 async def _steps(workflow: Workflow, state: Mapping[str, Any]) -> list[dict[str, Any]]:
-    found = []
-    later: dict[str, str] = {}
     async with treadle.open(host=workflow.host, journal=MemoryJournal()) as session:
-        for step in _ordered(workflow):
-            found.append(await _step(step, workflow, state, later, session))
-            later |= {str(path.root): step.id for path in step.writes()}
-    return found
+        return [each async for each in _steps_of(_Around(workflow, state, {}), session)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """A workflow and what is known where it runs.
+
+    :param later: keys that are known only when it runs, each with the step that writes it.
+    :param place: of a workflow inside a step, the step's dotted id and a dot.
+    """
+
+    workflow: Workflow
+    state: Mapping[str, Any]
+    later: Mapping[str, str]
+    place: str = ""
+
+    def is_open(self, reference: Any) -> bool:
+        """Whether what is referred to is known only when it runs. A workflow inside a step is given names by that."""
+        key = _key(reference)
+        return key in self.later or (bool(self.place) and reference.root != "steps" and key not in self.state)
+
+
+async def _steps_of(around: _Around, session: Session) -> AsyncIterator[dict[str, Any]]:
+    workflow, later = around.workflow, dict(around.later)
+    for step in _ordered(workflow):
+        here = replace(around, later=later)
+        yield await _step(step, here, session)
+        for (outer, _), child in workflow.children.items():
+            if outer == step.id:
+                state = {**around.state, **child.state}
+                inside = _Around(child, state, dict(later), f"{around.place}{step.id}.")
+                async for each in _steps_of(inside, session):
+                    yield each
+        later |= {str(path.root): f"{around.place}{step.id}" for path in step.writes()}
 
 
 def _ordered(workflow: Workflow) -> Iterator[Step]:
@@ -88,17 +116,16 @@ def _ordered(workflow: Workflow) -> Iterator[Step]:
         yield step
 
 
-async def _step(
-    step: Step, workflow: Workflow, state: Mapping[str, Any], later: Mapping[str, str], session: Session
-) -> dict[str, Any]:
-    def is_open(reference: Any) -> bool:
-        return _key(reference) in later
-
+async def _step(step: Step, around: _Around, session: Session) -> dict[str, Any]:
+    workflow, later = around.workflow, around.later
     reads = list(step.reads())
     templates = [value for _, value in reads if isinstance(value, Template)]
-    texts = {each.source: each.preview(state, is_open) for each in templates}
-    from_steps = {_key(each): later[_key(each)] for value in templates for each in value.references if is_open(each)}
+    texts = {each.source: each.preview(around.state, around.is_open) for each in templates}
+    read = {_key(each) for value in templates for each in value.references}
+    from_steps = {key: later[key] for key in sorted(read) if key in later}
     calls, notes = [], []
+    if any(outer == step.id for outer, _ in workflow.children):
+        notes.append("what is inside follows once, however often it runs")
     requests = list(step.model_requests(workflow.config))
     for request in requests:
         try:
@@ -109,7 +136,7 @@ async def _step(
         notes.append(_ABOUT_CALLS)
     asked = {text for request in requests for text in _texts(request)}
     return {
-        "id": step.id,
+        "id": f"{around.place}{step.id}",
         "type": step.type,
         "depends_on": list(step.depends_on),
         "calls": calls,
