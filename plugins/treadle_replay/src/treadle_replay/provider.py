@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import threading
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable
 from contextlib import aclosing, asynccontextmanager
 from random import Random
@@ -62,6 +63,7 @@ STOP_REASONS = {
 """Finish reasons, lower-case, of OpenAI, Anthropic and Google, as their API references list them."""
 
 _DEFAULT_DIMENSIONS = 8
+_CALLS_KEPT = 1000
 
 
 class MockProvider(Provider):
@@ -71,7 +73,8 @@ class MockProvider(Provider):
     (:func:`treadle_replay.example_value.example_value`), so that a workflow can be tried offline before
     anything is recorded. With ``strict`` there is no default, and a reply recorded for another request is refused.
 
-    Everything costs nothing, unless a reply says what it cost. ``calls`` holds every request, in order of arrival.
+    Everything costs nothing, unless a reply says what it cost. ``calls`` holds the last 1,000
+    requests, in order of arrival.
     """
 
     settings_model = MockSettings
@@ -94,7 +97,7 @@ class MockProvider(Provider):
         if not isinstance(settings, MockSettings):
             raise TypeError(f"provider '{name}' takes MockSettings, not {type(settings).__name__}")
         super().__init__(name, settings)
-        self.calls: list[ModelRequest | EmbedRequest] = []
+        self.calls: deque[ModelRequest | EmbedRequest] = deque(maxlen=_CALLS_KEPT)
         self._random = Random(settings.seed)
         self._loading = threading.Lock()
         self._loaded: Pool | None = None
