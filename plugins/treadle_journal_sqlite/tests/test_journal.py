@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
+import time
 from typing import Any
 
 import crash_world
@@ -199,3 +201,36 @@ def test_a_failed_step_is_tried_anew_and_its_attempts_and_cost_go_on(tmp_path):
     assert result.step_results["a"].attempts == 2
     assert (result.total_tokens, result.total_cost_usd) == (6, 0.5)
     assert result.total_duration_ms > failed.total_duration_ms
+
+
+def test_that_a_step_has_begun_is_kept_with_the_next_entry_or_a_moment_later(tmp_path):
+    file = tmp_path / "journal.db"
+    journal, other = SqliteJournal(file), SqliteJournal(file)
+    begun = JournalEntry("r", "step_started", step="a", attempt=1)
+    journal.append(begun)
+    journal.append(JournalEntry("r", "tool_call_started", step="a", attempt=1, data={"tool_name": "t"}))
+    assert [entry.kind for entry in other.entries("r")] == ["step_started", "tool_call_started"]
+    journal.append(JournalEntry("s", "step_started", step="b", attempt=1))
+    ends = time.monotonic() + 30
+    while not list(other.entries("s")):
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+    journal.append(JournalEntry("t", "step_started", step="c", attempt=1))
+    journal.close()
+    assert [entry.step for entry in other.entries("t")] == ["c"]
+    other.close()
+    assert not [each for each in threading.enumerate() if each.name == "treadle journal"]
+
+
+def test_what_waits_is_not_lost_where_it_cannot_be_written_yet(tmp_path, monkeypatch):
+    monkeypatch.setattr("treadle_journal_sqlite.store._BUSY_MS", 1)
+    file = tmp_path / "journal.db"
+    journal = SqliteJournal(file)
+    with sqlite3.connect(file, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        journal.append(JournalEntry("r", "step_started", step="a", attempt=1))
+        with pytest.raises(JournalError, match="another process holds it"):
+            journal.append(JournalEntry("r", "tool_call_started", step="a", attempt=1, data={"tool_name": "t"}))
+        other.execute("ROLLBACK")
+    assert [entry.kind for entry in journal.entries("r")] == ["step_started"]
+    journal.close()

@@ -17,16 +17,22 @@ from treadle_journal_sqlite.encoding import Decoder, Encoder
 from treadle_journal_sqlite.processes import born, is_alive
 from treadle_journal_sqlite.settings import JournalSettings
 from treadle_journal_sqlite.store import JournalError, Store
+from treadle_journal_sqlite.waiting import Row, Waiting
 
 __all__ = ["SqliteJournal"]
 
 _COUNT = "SELECT count(*) FROM entries WHERE run_id = ?"
-_INSERT = "INSERT INTO entries VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)"
+_MOST_WAITING = 20
+_ROW = "(NULL, ?, ?, ?, ?, ?, ?, ?)"
 _KEYS = re.compile(r'"h":"([0-9a-f]{32})"')
 
 
 class SqliteJournal(Journal):
     """Runs in one SQLite file. An entry is kept when :meth:`append` returns, however the process ends after that.
+
+    That a step has begun is kept with the entry that follows, or a tenth of a second later: nothing is lost with it, as
+    a step that was cut off is begun again whether that is known or not, and what it asks of models and tools is told
+    before it is asked.
 
     :param settings: where the file is, as ``JournalSettings`` or a path.
     :param create: whether to make the file where there is none.
@@ -43,6 +49,7 @@ class SqliteJournal(Journal):
         self.store = Store(settings.path, power=settings.durable == "power", create=create)
         self._encoder = Encoder()
         self._appending = threading.Lock()
+        self._waiting = Waiting(self._keep_waiting)
         self._versions: tuple[Host, dict[str, str]] | None = None
         self._me: tuple[int, str] | None = None
 
@@ -59,20 +66,31 @@ class SqliteJournal(Journal):
         with self._appending:
             text = self._encoder.encode(entry.run_id, entry.step, data)
             row = (entry.run_id, entry.kind, entry.step, entry.attempt, entry.ordinal, entry.at, text)
-            response = data.get("response")
+            response, waiting = data.get("response"), self._waiting.rows
+            if entry.kind == "step_started" and not self._encoder.longer and len(waiting) < _MOST_WAITING:
+                self._waiting.add(row)
+                return
+            rows = [*waiting, row]
             if is_root or response is not None or self._encoder.longer:
                 with self.store.writing() as db:
                     db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", self._encoder.longer.items())
-                    seq = db.execute(_INSERT, row).lastrowid or 0
+                    seq = db.execute(*_insert(rows)).lastrowid or 0
                     if is_root:
                         self._note_run(db, entry, workflow)
                     if isinstance(response, ModelResponse | EmbedResponse):
                         self._note_cost(db, entry, response)
             else:
-                seq = self.store.write(_INSERT, row)
+                seq = self.store.write(*_insert(rows))
+            waiting.clear()
             self._encoder.appended(seq)
         if is_root and entry.kind == "run_finished":
             self._encoder.forget(entry.run_id)
+
+    def _keep_waiting(self) -> None:
+        with self._appending:
+            if self._waiting.rows:
+                self.store.write(*_insert(self._waiting.rows))
+                self._waiting.rows.clear()
 
     def _versions_of(self, host: Host) -> dict[str, str]:
         """Of the kernel, Python and every plugin's package; looked up once for a host."""
@@ -133,6 +151,7 @@ class SqliteJournal(Journal):
 
         :raises JournalError: the file cannot be read.
         """
+        self._keep_waiting()
         decoder = Decoder(self.store.text)
         query = "SELECT seq, kind, step, attempt, ordinal, at, data FROM entries WHERE run_id = ? ORDER BY seq"
         for seq, kind, step, attempt, ordinal, at, text in self.store.rows(query, (run_id,)):
@@ -159,5 +178,17 @@ class SqliteJournal(Journal):
                     db.execute("DELETE FROM texts WHERE digest = ?", (digest,))
 
     def close(self) -> None:
-        """Close the file."""
-        self.store.close()
+        """Close the file.
+
+        :raises JournalError: what was still to be kept cannot be.
+        """
+        self._waiting.close()
+        try:
+            self._keep_waiting()
+        finally:
+            self.store.close()
+
+
+def _insert(rows: Sequence[Row]) -> tuple[str, tuple[Any, ...]]:
+    """One statement for all of them, which without more is a transaction of its own."""
+    return f"INSERT INTO entries VALUES {', '.join([_ROW] * len(rows))}", tuple(value for row in rows for value in row)
