@@ -117,7 +117,7 @@ async def test_a_run_id_is_twelve_hexadecimal_digits_unless_one_is_given(host, w
 
 RUN_NAMES = {
     "run_id", "workflow_name", "status", "step_results", "final_state", "total_tokens", "total_cost_usd",
-    "total_duration_ms", "error", "pending", "warnings", "annotations",
+    "budget_usd", "total_duration_ms", "error", "pending", "warnings", "annotations",
 }  # fmt: skip
 STEP_NAMES = {
     "step_id", "status", "output", "error", "error_classification", "duration_ms", "token_usage", "cost_usd", "model",

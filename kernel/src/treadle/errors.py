@@ -169,8 +169,8 @@ class PluginError(ConfigurationError):
 class BudgetExceededError(TreadleError):
     """A model call would cost more than is left of a budget. Permanent: the next attempt would have no more.
 
-    :param budget_usd: the limit, in US dollars.
-    :param spent_usd: what has been spent of it.
+    :param budget_usd: the limit, in US dollars; None where whoever raises this cannot say.
+    :param spent_usd: what has been spent of it, likewise.
     :param whose: the budget, in words: ``the run``, ``step 'draft'``.
     :param run_id: the run whose budget it is, or whose step's; empty where several runs share it.
     :param step_id: the step whose budget it is; empty where it is the whole run's, which then ends.
@@ -180,9 +180,9 @@ class BudgetExceededError(TreadleError):
         self,
         message: str,
         *,
-        budget_usd: float,
-        spent_usd: float,
-        whose: str,
+        budget_usd: float | None = None,
+        spent_usd: float | None = None,
+        whose: str = "",
         run_id: str = "",
         step_id: str = "",
         hint: str | None = None,

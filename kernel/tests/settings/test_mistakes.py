@@ -101,7 +101,7 @@ def test_every_mistake_is_told_in_one_pass_in_the_order_of_the_file(problems: Pr
         ("config: {mode: [a]}", "1:16: config.mode: must be text, not a list"),
         (
             "roles: {tools: x}",
-            "1:9: roles.tools: unknown field; there are journal, memory, recorder, sandbox, token_counter",
+            "1:9: roles.tools: unknown field; there are budget, journal, memory, recorder, sandbox, token_counter",
         ),
         (
             "providers: {fake: {api_key: 123456}}",

@@ -204,8 +204,8 @@ def test_a_file_is_told_of_once_however_often_it_is_named(folder):
     assert found == [
         "part.yaml:3:32: warning: steps.a.text: nothing provides 'state.x'; declare 'x' under state:, or pass -s x=...",
         (
-            "part.yaml:3:43: steps.a.wrong: unknown field; there are asks_on, depends_on, fails_on, id, kills_on, log, "
-            "output, retry, text, timeout, wait, when"
+            "part.yaml:3:43: steps.a.wrong: unknown field; there are asks_on, budget_usd, depends_on, fails_on, id, "
+            "kills_on, log, output, retry, text, timeout, wait, when"
         ),
     ]
     assert len(found) == 2

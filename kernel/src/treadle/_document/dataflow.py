@@ -168,6 +168,7 @@ class _Branches:
         self._routers: list[int] = []  # those on some of whose branches the step is not
         self._allowed: list[int] = []
         excluding: list[int] = []
+        skippable: list[bool] = []
         for number, dependencies in enumerate(graph.dependencies if gates else ()):
             routers = allowed = excluded = 0
             for each in dependencies:
@@ -177,7 +178,11 @@ class _Branches:
             if len(dependencies) > 1:
                 excluded &= ~allowed
                 routers = sum(1 << router for router in _bits(routers) if self._edges[router] & excluded)
+            step = graph.steps[number]
+            skippable.append(step.when is not None or number in gates or any(skippable[each] for each in dependencies))
             for router, edge in gates.get(number, ()):
+                if len(dependencies) > 1 and skippable[router]:
+                    continue  # where the router is skipped, the step may run for another's sake
                 routers |= 1 << router
                 allowed |= edge
                 excluded = (excluded | self._edges[router]) & ~edge

@@ -222,7 +222,7 @@ class Reporter:
         if kind == "extra_forbidden" or kind == "unexpected_keyword_argument":
             name = str(details["loc"][-1])
             known = _fields_at(model, details["loc"][:-1])
-            hint = self.did_you_mean(name, known, list_up_to=12)
+            hint = self.did_you_mean(name, known, list_up_to=14)
             self.add(where, "unknown-field", "unknown field", hint=hint, at_key=True, fix=self.only(name, known))
         elif kind == "missing" or kind == "missing_argument":
             self.add(where, "missing-field", f"the field '{details['loc'][-1]}' is missing")

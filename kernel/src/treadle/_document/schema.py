@@ -207,7 +207,8 @@ def _describe_child(field: Schema, step: Schema, offers: Mapping[str, Registered
     elif form == "steps":
         _set_type(field, {"type": "array", "items": step, "minItems": 1})
     elif form == "step":  # it needs no id, which the schema of any other step demands
-        _set_type(field, {"type": "object", "properties": {"type": _names(offers)}, "required": ["type"]})
+        kind = {**_names(offers), "description": "the step type"}
+        _set_type(field, {"type": "object", "properties": {"type": kind}, "required": ["type"]})
 
 
 def _set_type(field: Schema, schema: Schema) -> None:

@@ -41,9 +41,13 @@ class RunConfig(BaseModel):
     )
     timeout: float | None = Field(default=None, gt=0, description="most seconds that the run may take")
     budget_usd: float | None = Field(
-        default=None, ge=0, allow_inf_nan=False, description="most that the run may spend on models, in US dollars"
+        default=None,
+        ge=0,
+        strict=True,
+        allow_inf_nan=False,
+        description="most that the run may spend on models, in US dollars",
     )
-    max_concurrent_steps: int = Field(default=10, ge=1, le=1024, description="most steps running at once")
+    max_concurrent_steps: int = Field(default=10, ge=1, le=1024, strict=True, description="most steps running at once")
     stream: bool = Field(default=False, description="ask for replies as they are written")
     on_step_failure: Literal["skip_downstream", "continue"] = Field(
         default="skip_downstream", description="what becomes of the steps that depend on a failed one"

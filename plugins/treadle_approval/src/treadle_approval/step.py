@@ -30,7 +30,7 @@ class ApprovalGate(Step):
     model_config = ConfigDict(
         json_schema_extra={
             "if": {"not": {"required": ["choices"]}},
-            "then": {"properties": {"on_timeout": {"enum": [*_DECISIONS, None]}}},
+            "then": {"properties": {"on_timeout": {"enum": [*_DECISIONS, None], "description": "approve or reject"}}},
         }
     )
 

@@ -30,7 +30,11 @@ class Foreach(BodyStep):
     index: Name = Field(default="index", description="what its number, from 0, is called inside the body")
     key: Name = Field(default="key", description="what its key is called: of a list, its number again")
     concurrency: int | None = Field(
-        default=None, ge=1, le=1024, description="most items at once; config.max_concurrent_steps without it"
+        default=None,
+        ge=1,
+        le=1024,
+        strict=True,
+        description="most items at once; config.max_concurrent_steps without it",
     )
     on_error: Literal["stop", "continue", "collect"] = Field(
         default="stop",

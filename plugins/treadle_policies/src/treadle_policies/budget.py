@@ -81,7 +81,9 @@ class ReservingBudget:
     def settle(self, call: PlannedCall) -> None:
         """Give back what the call has not cost."""
         most = self._held.pop(call)
-        self._spent += (most.usd or 0.0) if call.cost_usd is None else call.cost_usd
+        # A soft limit does not count what nobody knows the price of; whoever set it is warned of that.
+        unknown = 0.0 if self._terms.soft else most.usd or 0.0
+        self._spent += unknown if call.cost_usd is None else call.cost_usd
         self._learn(call, most)
         self._given_back.unpark_all()
         if self._spent > self._terms.limit_usd * (1 + _ROUNDING) and not self._is_exceeded and not self._terms.soft:
