@@ -30,7 +30,7 @@ class Texts:
     def of(self, value: Any, known: Mapping[int, Any] | None = None, watched: tuple[type, ...] = ()) -> _Found:
         """The texts in a value.
 
-        :param known: objects by their ``id`` that are passed over.
+        :param known: objects by their ``id`` that are passed over. It holds them, so the ids are theirs alone.
         :param watched: classes of which every instance that was looked into is given too.
         """
         found = _Found()
@@ -47,8 +47,10 @@ class Texts:
                     inside = self._parts[kind]
                 except KeyError:
                     inside = self._parts[kind] = self._inside(kind)
-                if inside is None or known.get(id(each)) is each:
+                if inside is None or id(each) in known:
                     continue
+                if kind is tuple and known and all(map(known.__contains__, map(id, each))):
+                    continue  # a conversation that is known whole: no step of Python for each message
                 self._gather(inside(each), found, known, watched)
                 if kind in watched:
                     found.watched.append(each)

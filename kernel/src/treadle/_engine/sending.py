@@ -64,28 +64,28 @@ def _clean(value: Any) -> Any:
 class RequestCleaner:
     """Cleans the requests of one step. A conversation that grows is looked at once, message by message; tools once."""
 
-    __slots__ = ("_known", "_others")
+    __slots__ = ("_is_changed", "_known", "_others")
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Message, Message]] = {}
         self._others: dict[str, tuple[Any, Any]] = {}
+        self._is_changed = False  # whether any message had to be made anew
 
     def clean(self, request: ModelRequest) -> ModelRequest:
         """The request as it can be sent."""
-        known = self._known
-        messages = []
-        for message in request.messages:
-            seen = known.get(id(message))
-            if seen is None:
-                seen = known[id(message)] = (message, clean(message))  # the first is kept so that its id stays its own
-            messages.append(seen[1])
+        known, messages = self._known, request.messages
+        for message in [each for each in messages if id(each) not in known]:
+            known[id(message)] = (message, clean(message))  # the first is kept so that its id stays its own
+            self._is_changed |= known[id(message)][1] is not message
+        if self._is_changed:
+            messages = tuple(known[id(each)][1] for each in messages)
         others = {
             name: made
             for name in ("tools", "hosted_tools", "output", "stop_sequences")
             if (old := getattr(request, name)) and (made := self._cleaned(name, old)) is not old
         }
-        if others or any(mine is not theirs for mine, theirs in zip(messages, request.messages, strict=True)):
-            return replace(request, messages=tuple(messages), **others)
+        if others or self._is_changed:
+            return replace(request, messages=messages, **others)
         return request
 
     def _cleaned(self, name: str, value: Any) -> Any:

@@ -203,8 +203,8 @@ def _lacking(features: Features, request: ModelRequest) -> Iterator[str]:
 
 def _media(request: ModelRequest) -> Iterator[MediaPart]:
     for message in request.messages:
-        if isinstance(message, UserMessage):
+        if type(message) is UserMessage:
             yield from (part for part in message.parts if isinstance(part, MediaPart))
-        elif isinstance(message, ToolMessage):
+        elif type(message) is ToolMessage:
             for result in message.results:
                 yield from result.media

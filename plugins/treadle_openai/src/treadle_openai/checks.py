@@ -105,9 +105,9 @@ def _search_problems(hosted: HostedTool) -> Iterator[str]:
 
 def _media(messages: Sequence[Message]) -> Iterator[MediaPart]:
     for message in messages:
-        if isinstance(message, UserMessage):
+        if type(message) is UserMessage:
             yield from (part for part in message.parts if isinstance(part, MediaPart))
-        elif isinstance(message, ToolMessage):
+        elif type(message) is ToolMessage:
             yield from (part for result in message.results for part in result.media)
 
 
