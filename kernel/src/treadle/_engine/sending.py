@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
+from operator import is_
 from typing import Any, TypeVar
 
 from treadle._texts import Texts
@@ -78,13 +79,14 @@ class RequestCleaner:
             known[id(message)] = (message, clean(message))  # the first is kept so that its id stays its own
             self._is_changed |= known[id(message)][1] is not message
         if self._is_changed:
-            messages = tuple(known[id(each)][1] for each in messages)
-        others = {
+            made = tuple(known[id(each)][1] for each in messages)
+            messages = messages if all(map(is_, made, messages)) else made
+        others: dict[str, Any] = {
             name: made
             for name in ("tools", "hosted_tools", "output", "stop_sequences")
             if (old := getattr(request, name)) and (made := self._cleaned(name, old)) is not old
         }
-        if others or self._is_changed:
+        if others or messages is not request.messages:
             return replace(request, messages=messages, **others)
         return request
 
