@@ -25,9 +25,13 @@ SHAPE = {"unknown-field", "missing-field", "wrong-type", "bad-value", "unknown-s
 """Codes of problems that a schema can see."""
 
 BEYOND_A_SCHEMA = re.compile(
-    r"a router needs conditions or a default|not a JSON Schema|^schema[:.]|^\w+: (argument|unknown argument) '"
+    r"a router needs conditions or a default|is given by one of|"
+    r"not a JSON Schema|^schema[:.]|^\w+: (argument|unknown argument) '"
 )
 """Problems with those codes that it cannot see all the same: what validators of the steps and tools say."""
+
+INSIDE_A_STEP = re.compile(r"steps\.\w+\.step(\.(?!type: )|: the field '(?!type'))")
+"""Of a single step inside another one it knows the type alone, as the schema of a step demands an id."""
 
 RETYPED: list[Any] = ["text", 7, 0.5, True, None, [], ["text"], {}, {"a": 1}]
 
@@ -127,7 +131,10 @@ def shape_problems(data: Any, host: treadle.Host) -> list[str]:
         treadle.build_workflow(data, host=host)
     except treadle.DocumentError as error:
         shape = (each for each in error.problems if each.code in SHAPE)
-        return [str(each) for each in shape if not BEYOND_A_SCHEMA.search(each.message)]
+        return [
+            str(each) for each in shape
+            if not BEYOND_A_SCHEMA.search(each.message) and not INSIDE_A_STEP.match(f"{each.path}: {each.message}")
+        ]  # fmt: skip
     return []
 
 

@@ -379,6 +379,7 @@ class Step(BaseModel, ABC):
     budget_usd: float | None = Field(
         default=None,
         ge=0,
+        strict=True,
         allow_inf_nan=False,
         description="most that the step may spend on models in all its attempts, in US dollars",
     )

@@ -21,7 +21,7 @@ class Loop(BodyStep):
     """
 
     until: Expression = Field(description="tried after each time, over the body's state and steps")
-    max_iterations: int = Field(default=10, ge=1, le=100_000, description="most times")
+    max_iterations: int = Field(default=10, ge=1, strict=True, le=100_000, description="most times")
     on_max: Literal["fail", "stop"] = Field(
         default="fail", description="where it does not hold after those: fail, or go on with what there is"
     )
