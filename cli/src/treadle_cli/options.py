@@ -29,7 +29,9 @@ __all__ = [
     "is_debugging",
     "is_safe",
     "journal_place",
+    "json_option",
     "plugin_options",
+    "state_file_option",
     "tools_option",
 ]
 
@@ -133,6 +135,20 @@ def plugin_options(function: _Function, *, without: bool = True, exposed: bool =
 def host_options(function: _Function) -> _Function:
     """``--without``, as the argument ``without``, and ``--safe``; and those of :func:`config_option`."""
     return plugin_options(config_option(function), exposed=True)
+
+
+def json_option(function: _Function) -> _Function:
+    """``--json`` of commands that run a workflow: the result object on stdout, and nothing else there."""
+    return click.option(
+        "--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else there."
+    )(function)
+
+
+def state_file_option(function: _Function) -> _Function:
+    """``--state-file`` of commands that begin a run."""
+    return click.option(
+        "--state-file", metavar="FILE", help="Initial state as a JSON object; - reads stdin. -s wins over it."
+    )(function)
 
 
 def tools_option(function: _Function) -> _Function:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,6 +21,7 @@ from treadle_cli.options import (
     host_without,
     is_debugging,
     journal_place,
+    json_option,
     tools_option,
 )
 from treadle_cli.output import err, out
@@ -42,7 +42,7 @@ _OPTIONS: tuple[Callable[[_Function], _Function], ...] = (
     click.option("-m", "--model", metavar="NAME", help="Override config.model from here on."),
     budget_option,
     click.option("--stream/--no-stream", default=None, help="Override config.stream from here on."),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else there."),
+    json_option,
     click.option("-q", "--quiet", is_flag=True, help="Print no progress, warnings or totals on stderr."),
     checkpoint_dir_option,
     tools_option,
@@ -152,6 +152,8 @@ def _workflow(
         if after is not None and _compact(before) != _compact(after := _hidden_alike(after, before)):
             changed[file] = _lines(before), _lines(after)
     if changed and not accept_changes:
+        import difflib  # here, as every command imports this module
+
         lines = []
         for file, (before, after) in changed.items():
             lines += [f"{file} has changed since run {record.run_id} began:"]

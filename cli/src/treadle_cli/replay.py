@@ -16,6 +16,8 @@ from treadle_cli.options import (
     host_without,
     is_debugging,
     journal_place,
+    json_option,
+    state_file_option,
     tools_option,
 )
 from treadle_cli.output import err, out
@@ -45,13 +47,13 @@ __all__ = ["replay"]
     multiple=True,
     help="Set a key of the initial state, as for `treadle run`. Repeatable.",
 )
-@click.option("--state-file", metavar="FILE", help="Initial state as a JSON object; - reads stdin. -s wins over it.")
+@state_file_option
 @click.option(
     "--allow-default-fallback",
     is_flag=True,
     help="Give a default reply, and a warning, where nothing was recorded. What has changed still fails.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else there.")
+@json_option
 @click.option("-q", "--quiet", is_flag=True, help="Print no progress, warnings or totals on stderr.")
 @click.option("--checkpoint-dir", metavar="DIR", help="Read RUN from DIR/journal.db, whatever treadle.yaml says.")
 @tools_option

@@ -19,6 +19,8 @@ from treadle_cli.options import (
     host_without,
     is_debugging,
     journal_place,
+    json_option,
+    state_file_option,
     tools_option,
 )
 from treadle_cli.output import Channel, err, out
@@ -41,7 +43,7 @@ __all__ = ["run"]
     help="Set a key of the initial state; dotted to set a value inside a mapping. JSON lists, objects, numbers, quoted "
     "texts, true, false and null are decoded, everything else is text. Repeatable; the last wins.",
 )
-@click.option("--state-file", metavar="FILE", help="Initial state as a JSON object; - reads stdin. -s wins over it.")
+@state_file_option
 @click.option("-p", "--provider", metavar="NAME", help="Override config.provider.")
 @click.option("-m", "--model", metavar="NAME", help="Override config.model; a step's own model still wins.")
 @budget_option
@@ -56,7 +58,7 @@ __all__ = ["run"]
     is_flag=True,
     help="Show what each step would ask and what that may cost, as far as it is known beforehand. Nothing is called.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else there.")
+@json_option
 @click.option(
     "-q",
     "--quiet",
