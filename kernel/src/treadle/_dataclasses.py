@@ -12,11 +12,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from operator import attrgetter
 from reprlib import recursive_repr
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-__all__ = ["dataclass"]
+__all__ = ["dataclass", "quick"]
+
+Made = TypeVar("Made")
+P = ParamSpec("P")
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
@@ -30,6 +34,24 @@ else:
 
 
 _set = object.__setattr__
+
+
+def quick(made: Callable[P, Made]) -> Callable[P, Made]:
+    """What makes instances of a class in half the time, for those of which a run makes some at every step.
+
+    For classes that are frozen, have slots and no ``__post_init__``. An instance is filled as one of a class that has
+    the same slots and is not frozen, and gets its own class when it is.
+    """
+    own: Any = made
+
+    def freeze(self: Any) -> None:
+        self.__class__ = own
+
+    return type(
+        own.__name__,
+        (),
+        {"__slots__": own.__slots__, "__init__": _compiled(own, thaw=True, then=freeze), "__post_init__": freeze},
+    )
 
 
 def _make(cls: type, frozen: bool, slots: bool, kw_only: bool, eq: bool) -> Any:
@@ -106,7 +128,7 @@ def _init_of(made: Any) -> Any:
 
 
 @functools.cache
-def _compiled(made: Any, *, thaw: bool = False) -> Any:
+def _compiled(made: Any, *, thaw: bool = False, then: Any = None) -> Any:
     """What the standard library makes of the fields."""
     fields = dataclasses.fields(made)
     body: dict[str, Any] = {name: getattr(made, name) for name in ("__doc__", "__module__", "__qualname__")}
@@ -115,8 +137,9 @@ def _compiled(made: Any, *, thaw: bool = False) -> Any:
         own: dict[str, Any] = {"default": each.default, "default_factory": each.default_factory}
         own = {name: default for name, default in own.items() if default is not dataclasses.MISSING}
         body[each.name] = dataclasses.field(**own, init=each.init, kw_only=bool(each.kw_only))
-    if hasattr(made, "__post_init__"):
-        body["__post_init__"] = made.__post_init__
+    then = then or getattr(made, "__post_init__", None)
+    if then is not None:
+        body["__post_init__"] = then
     make = dataclasses.dataclass(
         frozen=made.__dataclass_params__.frozen and not thaw, repr=False, eq=False, match_args=False
     )

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treadle._document import build_workflow, parse_workflow
-from treadle._engine.graph import Graph
+from treadle._document.graph import Graph
 from treadle._engine.settling import Settling
 from treadle._plugins import Host
 from treadle.contracts.results import StepStatus

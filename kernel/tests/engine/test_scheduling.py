@@ -1,5 +1,6 @@
 """When steps start: as soon as they may, never more at once than allowed, in an order that can be relied on."""
 
+import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -8,7 +9,7 @@ import trio
 from engine_doubles import Recorder, act, chain, flow, host_of, run, statuses
 
 import treadle
-from treadle.contracts.events import StepStarted
+from treadle.contracts.events import RunEvent, StepFinished, StepStarted
 
 
 async def test_a_step_starts_when_its_own_dependencies_have_settled_whatever_its_siblings_do(autojump_clock):
@@ -103,6 +104,65 @@ async def test_a_chain_of_ten_thousand_steps_runs():
     result = await run(flow(host_of(), *chain(10_000)))
     assert result.status == "success"
     assert len(result.step_results) == 10_000
+
+
+async def test_steps_that_wait_for_nothing_let_other_tasks_have_their_turn(monkeypatch):
+    """Steps that follow each other run in one task, and the clock says when it has had the loop for long enough."""
+    seconds = itertools.count(0, 0.001)
+    monkeypatch.setattr("time.perf_counter", lambda: next(seconds))
+    turns = 0
+
+    async def others():
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(others)
+        result = await run(flow(host_of(), *chain(100)))
+        during = turns
+        nursery.cancel_scope.cancel()
+    assert result.status == "success"
+    assert during >= 100 / 7, "a turn every five steps, and those of the run's start and end"
+
+
+async def test_a_chain_of_steps_that_wait_for_nothing_can_be_cancelled_from_outside(monkeypatch):
+    seconds = itertools.count(0, 0.001)
+    monkeypatch.setattr("time.perf_counter", lambda: next(seconds))
+    ran: list[str] = []
+
+    async def note(ctx):
+        ran.append(ctx.step_id)
+
+    async with trio.open_nursery() as nursery:
+
+        async def end_it():
+            while len(ran) < 10:
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(end_it)
+        await run(flow(host_of({f"s{n}": note for n in range(1000)}), *chain(1000)))
+        pytest.fail("it ran to its end")
+    assert 10 <= len(ran) <= 30
+
+
+async def test_an_observer_hears_of_a_step_before_the_next_but_one_begins():
+    """Also where no step waits for anything: so that what it does about it, as cancelling the run, is not too late."""
+    heard: list[str] = []
+    behind: list[int] = []
+
+    class Listener:
+        async def observe(self, event: RunEvent) -> None:
+            if isinstance(event, StepFinished):
+                heard.append(event.step_id)
+
+    async def note(ctx):
+        behind.append(int(ctx.step_id[1:]) - len(heard))
+
+    await run(flow(host_of({f"s{n}": note for n in range(50)}), *chain(50)), observers=[Listener()])
+    assert max(behind) <= 2
 
 
 async def test_ten_thousand_steps_side_by_side_run_and_a_step_after_all_of_them():

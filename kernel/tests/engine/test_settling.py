@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import treadle
 from treadle import Host
-from treadle._engine.graph import Graph
+from treadle._document.graph import Graph
 from treadle._engine.settling import Settling
 from treadle.contracts.results import StepStatus
 from treadle.contracts.step import Step, StepContext, StepOutcome

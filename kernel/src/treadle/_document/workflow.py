@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from treadle._dataclasses import dataclass
+from treadle._document.graph import Graph
 from treadle._suggest import did_you_mean
 from treadle.contracts.config import RunConfig
 from treadle.contracts.results import json_value
@@ -59,6 +60,11 @@ class Workflow:
     files: Mapping[str, Any] = field(default_factory=dict, repr=False)
     outer_reads: frozenset[str] = frozenset()
     children: Mapping[tuple[str, str], Workflow] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """What waits for what."""
+        return Graph.of(self.steps, self.order)
 
     @cached_property
     def digest(self) -> str:

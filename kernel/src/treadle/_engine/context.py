@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import os
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -13,15 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 import trio
 from pydantic import BaseModel
 
-from treadle._asking import NOTHING_ASKED, Questions
 from treadle._bridges.processes import call_in_process, name_of
 from treadle._document import read_document
 from treadle._engine.children import ParentStep
-from treadle._engine.done_calls import DoneCalls
 from treadle._engine.failures import first_of, is_fault
 from treadle._engine.gateway import CallSite
 from treadle._engine.journal import settle
-from treadle._engine.resuming import RecordedCall, StepRecord
+from treadle._engine.resuming import RecordedCall
 from treadle._engine.sending import RequestCleaner, clean
 from treadle._engine.state import StateView, check_value
 from treadle._language import MISSING, ArgumentTree, Expression, Template, look_up
@@ -33,16 +30,14 @@ from treadle.contracts.sandbox import Sandbox
 from treadle.contracts.sources import AttachmentFetcher, AttachmentRequest
 from treadle.contracts.step import DoneCall, StepContext
 from treadle.contracts.tool import Tool, ToolContext
-from treadle.errors import BudgetExceededError, SandboxError, StepError, ToolError, TreadleError
+from treadle.errors import SandboxError, StepError, ToolError, TreadleError
 from treadle.messages import Completed, EmbedRequest, EmbedResponse, MediaPart, ModelRequest, ModelResponse, TextDelta
 from treadle.nurseries import lone_error
 
 if TYPE_CHECKING:
     from treadle._document import Workflow
-    from treadle._engine.meter import Meter
+    from treadle._engine.progress import Progress
     from treadle._engine.run import Run
-    from treadle._engine.slots import Slot
-    from treadle.contracts.budget import Budget
     from treadle.contracts.provider import Exchange
 
 __all__ = ["RunningStep"]
@@ -74,41 +69,16 @@ def evaluate(expression: Expression, names: Mapping[str, Any], warn: Callable[[s
 class RunningStep(StepContext):
     """One attempt of one step."""
 
-    def __init__(
-        self,
-        run: Run,
-        step_id: str,
-        attempt: int,
-        view: StateView,
-        steps: Mapping[str, Any],
-        meter: Meter,
-        slot: Slot,
-        done: DoneCalls,
-        kept: StepRecord | None = None,
-        questions: Questions = NOTHING_ASKED,
-        budgets: Sequence[Budget] = (),
-    ) -> None:
+    def __init__(self, run: Run, step_id: str, view: StateView, steps: Mapping[str, Any], progress: Progress) -> None:
         self.run_id = run.run_id
         self.step_id = step_id
-        self.attempt = attempt
+        self.attempt = progress.attempt
         self.config = run.config
         self._run = run
         self._view = view
         self._steps = steps
-        self._meter = meter
-        self._slot = slot
-        self._done = done
-        self._child_keys: set[str] = set()
-        self.exceeded: list[BudgetExceededError] = []
-        """Budgets around this step that its children have used up. It fails by them once it has ended by itself."""
-        self.pending: list[Pending] = []
-        """What paused children wait for."""
-        self._kept = kept
-        self._questions = questions
-        self._budgets = budgets
-        # What an earlier process began in this attempt keeps its number.
-        self._tool_calls = itertools.count(kept.next_ordinal(kept.tool_calls) if kept else 1)
-        self._model_calls = itertools.count(kept.next_ordinal(kept.model_calls) if kept else 1)
+        self._progress = progress
+        self._budgets = progress.budgets
         self._cleaner: RequestCleaner | None = None
 
     @property
@@ -189,17 +159,17 @@ class RunningStep(StepContext):
 
     def done_calls(self, name: str) -> Sequence[DoneCall]:
         """What earlier attempts did with a ``once`` tool and this one has not repeated."""
-        return self._done.unclaimed(name)
+        return self._progress.done.unclaimed(name)
 
     def call_tool(
         self, name: str, arguments: Mapping[str, Any], *, call_id: str | None = None
     ) -> Coroutine[Any, Any, Any]:
         """Run a registered tool. It gets its number here, whenever it is awaited."""
         tool = self._run.tool(name)
-        kept = None
-        if self._kept is not None and not (tool.effect_of(arguments) == "once" and self._done.has(name, arguments)):
-            kept = self._kept.recall(self._kept.tool_calls, (name, arguments), self._run.redactor)
-        ordinal = kept.ordinal if kept else next(self._tool_calls)
+        own, kept = self._progress, None
+        if own.kept is not None and not (tool.effect_of(arguments) == "once" and own.done.has(name, arguments)):
+            kept = own.kept.recall(own.kept.tool_calls, (name, arguments), self._run.redactor)
+        ordinal = kept.ordinal if kept else next(own.tool_ordinals)
         own_id = f"{self._run._path(self.step_id)}.{self.attempt}.{ordinal}"  # child runs have steps of one id
         return self._call_tool(tool, arguments, ordinal, call_id or own_id, kept)
 
@@ -211,9 +181,9 @@ class RunningStep(StepContext):
         if kept is not None:
             result = kept.result()
             if is_once:
-                self._done.add(name, arguments, result)
+                self._progress.done.add(name, arguments, result)
             return result
-        if is_once and (done := self._done.claim(name, arguments)) is not None:
+        if is_once and (done := self._progress.done.claim(name, arguments)) is not None:
             return copy.deepcopy(done.result)
         context = ToolContext(
             run_id=self.run_id, step_id=self.step_id, call_id=call_id, sandbox=await run.sandbox(), warn=self.warn
@@ -246,7 +216,7 @@ class RunningStep(StepContext):
         else:
             failure = None
             if is_once:
-                self._done.add(name, asked, result)
+                self._progress.done.add(name, asked, result)
             data = {"call_id": call_id, "result": result}
             run.record("tool_call_finished", self.step_id, self.attempt, ordinal, data)
             if run.session.waits_for_journal:
@@ -281,15 +251,16 @@ class RunningStep(StepContext):
         inherit: bool = False,
     ) -> RunResult:
         """Run another workflow to its end, as a child of this step."""
-        run, slot = self._run, self._slot
+        run, own = self._run, self._progress
+        slot = own.slot
         if not _KEY.fullmatch(key):
             raise ValueError(f"{key!r} cannot be the key of a child run; use letters, digits, '_', '.' and '-'")
-        if key in self._child_keys:
+        if key in own.children:
             raise ValueError(f"this attempt has run a child with the key '{key}'; give each child a key of its own")
         seen = self._view if inherit else None
-        parent = ParentStep(run, self.step_id, self.attempt, key, self._meter, seen, self._budgets)
+        parent = ParentStep(run, self.step_id, self.attempt, key, own.meter, seen, self._budgets)
         child = run.child(workflow, state, parent)
-        self._child_keys.add(key)
+        own.children.add(key)
         slot.children += 1
         slot.give_back()
         try:
@@ -304,8 +275,8 @@ class RunningStep(StepContext):
             slot.children -= 1
         await slot.take_again()
         if child.halted is not None and child.halted.run_id != child.run_id:
-            self.exceeded.append(child.halted)  # not the child's own limit, but one around it
-        self.pending += [replace(each, step_id=f"{parent.path}.{each.step_id}") for each in result.pending]
+            own.exceeded.append(child.halted)  # not the child's own limit, but one around it
+        own.pending += [replace(each, step_id=f"{parent.path}.{each.step_id}") for each in result.pending]
         return result
 
     async def run_blocking(self, function: Callable[[*Ts], R], *args: *Ts, name: str | None = None) -> R:
@@ -337,14 +308,14 @@ class RunningStep(StepContext):
 
     def answer(self, pending: Pending) -> str | None:
         """What somebody answered to a question that this step asked before."""
-        asked = self._questions.find(pending, self.attempt, self._run.redactor)
+        asked = self._progress.questions.find(pending, self.attempt, self._run.redactor)
         if asked is not None and asked.expired:
             self.warn(f"nobody answered within {asked.pending.timeout:g} s, so the answer is '{asked.answer}'")
         return None if asked is None else asked.answer
 
     def was_asked(self, pending: Pending) -> bool:
         """Whether an earlier process has asked this question."""
-        return self._questions.find(pending, self.attempt, self._run.redactor) is not None
+        return self._progress.questions.find(pending, self.attempt, self._run.redactor) is not None
 
     @property
     def is_recorded(self) -> bool:
@@ -383,9 +354,8 @@ class RunningStep(StepContext):
         return replace(request, key=f"{place}.{request.key}") if place and request.key else request
 
     def _site(self) -> CallSite:
-        return CallSite(
-            self._run, self.step_id, self.attempt, self._meter, self._model_calls, self._budgets, self._kept
-        )
+        own = self._progress
+        return CallSite(self._run, self.step_id, self.attempt, own.meter, own.model_ordinals, self._budgets, own.kept)
 
     def within_budget(self, limit_usd: float, *, whose: str, soft: bool = False) -> StepContext:
         """This context again, held to a further limit."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from treadle._engine.graph import Graph
+from treadle._document.graph import Graph
 from treadle._engine.resuming import Record
 from treadle._engine.state import RunState
 from treadle._language import StatePath
@@ -83,7 +83,7 @@ def _kept_entries(journal: Journal, run_id: str, kept: set[str]) -> Iterator[Jou
 
 
 def _placed(record: Record, workflow: Workflow, at: str) -> tuple[Graph, int]:
-    graph = Graph.of(workflow.steps, workflow.order)
+    graph = workflow.graph
     index = graph.number.get(at)
     if index is None:
         outer, like = at.partition(".")[0], close_match(at, graph.number)
@@ -98,7 +98,7 @@ def _before(graph: Graph, index: int) -> list[int]:
     """All that the step comes after, the earliest first."""
     found, pending = set(), [index]
     while pending:
-        for each in (*graph.dependencies[(last := pending.pop())], *graph.after[last]):
+        for each in graph.earlier[pending.pop()]:
             if each not in found:
                 found.add(each)
                 pending.append(each)
@@ -109,7 +109,7 @@ def _after(graph: Graph, index: int) -> set[int]:
     """The step, and all that comes after it."""
     found, pending = {index}, [index]
     while pending:
-        for each in (*graph.dependents[(last := pending.pop())], *graph.followers[last]):
+        for each in graph.later[pending.pop()]:
             if each not in found:
                 found.add(each)
                 pending.append(each)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from treadle._engine.meter import Meter
+from treadle._engine.progress import Progress
 from treadle._engine.resuming import Record, StepRecord
 from treadle._engine.slots import Slot
 from treadle._language import StatePath
@@ -16,15 +17,13 @@ from treadle.redaction import has_placeholder
 if TYPE_CHECKING:
     from treadle._document import Workflow
     from treadle._engine.children import ParentStep
-    from treadle._engine.run import Run, _Progress
+    from treadle._engine.run import Run
 
 __all__ = ["below", "go_on", "record_answers", "record_start", "restore", "time_left", "time_used"]
 
 
 def restore(run: Run, index: int, step: Step, sees: int, kept: StepRecord) -> None:
     """Settle a step that succeeded in an earlier process."""
-    from treadle._engine.run import _Progress  # that module imports this one
-
     assert kept.result is not None
     outcome = kept.outcome
     writes = {} if step.output is None else {str(step.output): outcome.value}
@@ -38,11 +37,11 @@ def restore(run: Run, index: int, step: Step, sees: int, kept: StepRecord) -> No
     if run._parent:
         run._parent.meter.add(kept.result.usage, kept.result.cost_usd)
     not_taken = (run._graph.number[name] for name in outcome.not_taken if name in run._graph.number)
-    run._progress[step.id] = _Progress(0.0, Meter(), Slot(run._slots))  # as of any step that settles
+    run._progress[step.id] = Progress(0.0, Meter(), Slot(run._slots))  # as of any step that settles
     run._settle(index, kept.result, frozenset(not_taken))
 
 
-def go_on(run: Run, step: Step, progress: _Progress, kept: StepRecord) -> bool:
+def go_on(run: Run, step: Step, progress: Progress, kept: StepRecord) -> bool:
     """Take a step up where an earlier process left it. True where it must wait to be told what became of a call."""
     assert run._earlier is not None
     path = run._path(step.id)

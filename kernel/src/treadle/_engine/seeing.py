@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from treadle._engine.context import evaluate
 from treadle._engine.failures import Failure
 from treadle._engine.meter import Meter
+from treadle._engine.progress import Progress
 from treadle._engine.slots import Slot
 from treadle._engine.state import StateView
 from treadle.contracts.results import StepStatus
@@ -23,8 +24,6 @@ __all__ = ["StepsView", "is_wanted"]
 
 def is_wanted(run: Run, index: int, step: Step, sees: int) -> bool:
     """Whether the step's ``when`` is true. Where it is not, or cannot be told, the step settles here."""
-    from treadle._engine.run import _Progress  # that module imports this one
-
     assert step.when is not None
     steps = StepsView(run, sees)
     try:
@@ -32,7 +31,7 @@ def is_wanted(run: Run, index: int, step: Step, sees: int) -> bool:
         if evaluate(step.when, names, partial(run.warn, step.id)):
             return True
     except ExpressionError as error:
-        run._progress[step.id] = progress = _Progress(run._now(), Meter(), Slot(run._slots))
+        run._progress[step.id] = progress = Progress(run._now(), Meter(), Slot(run._slots))
         run._fail(index, step, Failure.of(error, step.retry), progress)
         return False
     run._note_skipped(step.id, f"when: {step.when.source} is not true")

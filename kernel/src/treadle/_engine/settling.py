@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import field
 
 from treadle._dataclasses import dataclass
-from treadle._engine.graph import Graph
+from treadle._document.graph import Graph
 from treadle.contracts.results import StepStatus
 
 __all__ = ["Settling", "Skipped"]
@@ -50,6 +50,8 @@ class Settling:
     _branch: list[frozenset[int]] = field(init=False)
     _skipped_by: list[frozenset[int]] = field(init=False)
     _has_routers: bool = field(init=False)
+    _is_plain: bool = field(init=False)
+    """So far every step that has settled succeeded, and none can decide about others: so nothing is skipped."""
     _blamed: dict[int, tuple[int, int]] = field(init=False, default_factory=dict)
     """For a step skipped because of a failure: how many steps away the nearest failed one is, and which."""
     _ready: deque[int] = field(init=False, default_factory=deque)
@@ -57,13 +59,11 @@ class Settling:
     def __post_init__(self) -> None:
         count = len(self.graph.steps)
         self.status = [StepStatus.PENDING] * count
-        self._waiting = [
-            len(waits_for) + len(after)
-            for waits_for, after in zip(self.graph.dependencies, self.graph.after, strict=True)
-        ]
+        self._waiting = [len(each) for each in self.graph.earlier]
         self._branch = [_NONE] * count
         self._skipped_by = [_NONE] * count
         self._has_routers = any(self.graph.gates)
+        self._is_plain = not self._has_routers
         self._ready.extend(index for index, waiting in enumerate(self._waiting) if not waiting)
 
     def next_ready(self) -> int | None:
@@ -75,34 +75,43 @@ class Settling:
         """Whether a step may start."""
         return bool(self._ready)
 
-    def settle(self, index: int, status: StepStatus, not_taken: frozenset[int] = _NONE) -> Iterator[Skipped]:
+    def settle(self, index: int, status: StepStatus, not_taken: frozenset[int] = _NONE) -> Sequence[Skipped]:
         """A step has run, or was skipped by its own ``when``.
 
         Gives the steps that are skipped in consequence; those that may start become ready.
-
-        Must be iterated to its end.
         """
         self.status[index] = status
+        if self._is_plain and status is StepStatus.SUCCESS:
+            for later in self.graph.later[index]:
+                self._waiting[later] -= 1
+                if not self._waiting[later]:
+                    self._ready.append(later)
+            return ()
+        self._is_plain = False
         if status is StepStatus.SKIPPED:  # by its own ``when``
             self._skipped_by[index] = frozenset({index})
         if not_taken:
             self._not_taken[index] = not_taken
         if self._has_routers:
             self._branch[index] = self._branch_of(index)
+        return self._settle_later(index)
+
+    def _settle_later(self, index: int) -> list[Skipped]:
+        skipped = []
         pending = [index]
         while pending:
-            settled = pending.pop()
-            for dependent in (*self.graph.dependents[settled], *self.graph.followers[settled]):
-                self._waiting[dependent] -= 1
-                if self._waiting[dependent]:
+            for later in self.graph.later[pending.pop()]:
+                self._waiting[later] -= 1
+                if self._waiting[later]:
                     continue
-                reason = self._why_skip(dependent)
+                reason = self._why_skip(later)
                 if reason is None:
-                    self._ready.append(dependent)
+                    self._ready.append(later)
                 else:
-                    self.status[dependent] = StepStatus.SKIPPED
-                    yield Skipped(dependent, reason)
-                    pending.append(dependent)
+                    self.status[later] = StepStatus.SKIPPED
+                    skipped.append(Skipped(later, reason))
+                    pending.append(later)
+        return skipped
 
     def _branch_of(self, index: int) -> frozenset[int]:
         """The routers on whose taken branch a step lies that has run."""
