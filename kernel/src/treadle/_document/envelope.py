@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, field_validator
 
@@ -16,6 +17,7 @@ from treadle.errors import PluginError, TreadleError
 
 if TYPE_CHECKING:
     from treadle._plugins import Host
+    from treadle._plugins.registry import Registry
 
 __all__ = [
     "Envelope",
@@ -27,6 +29,9 @@ __all__ = [
     "sandbox_block",
 ]
 
+_MODELS: WeakKeyDictionary[Registry, dict[tuple[frozenset[str], int], type[RunConfig]]] = WeakKeyDictionary()
+"""Of a config, by the offers there are and the fields that are used: a model takes longer to make than a small
+workflow to check. A registry's offers only ever become more."""
 _INHERITED = {"provider", "model", "stream", "max_retries", "strict_templates"}
 
 
@@ -69,8 +74,14 @@ def config_model(host: Host, used: Iterable[str], broken: Callable[[str, PluginE
     Only a field that the block uses is looked at: its type is imported, and ``broken`` is told where the plugin is
     at fault. A plugin may not redefine a field of the kernel's.
     """
+    offered = host.registry.all("config_field")
+    made = _MODELS.setdefault(host.registry, {})
+    key = frozenset(used).intersection(offered), len(offered)
+    if key in made:
+        return made[key]
     fields: dict[str, Any] = {}
-    for name, registered in host.registry.all("config_field").items():
+    sound = True
+    for name, registered in offered.items():
         annotation: Any = Any
         try:
             if name in used and name in RunConfig.model_fields:
@@ -81,10 +92,14 @@ def config_model(host: Host, used: Iterable[str], broken: Callable[[str, PluginE
             annotation = registered.load() if name in used else Any
         except PluginError as error:
             broken(name, error)
+            sound = False
         if name in RunConfig.model_fields:
             continue
         fields[name] = (annotation | None, Field(default=None, description=registered.offer.summary))
-    return create_model("RunConfig", __base__=RunConfig, **fields) if fields else RunConfig
+    model = create_model("RunConfig", __base__=RunConfig, **fields) if fields else RunConfig
+    if sound:
+        made[key] = model
+    return model
 
 
 def inheritable(host: Host) -> set[str]:
