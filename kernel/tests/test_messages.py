@@ -3,11 +3,13 @@
 import dataclasses
 import inspect
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from treadle import messages
 from treadle.messages import (
@@ -183,6 +185,36 @@ def test_a_part_is_recognised_by_its_kind(part: Part) -> None:
 def test_what_is_dumped_is_plain_json(value: Any) -> None:
     plain = dump(value)
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+
+
+@given(value=everything)
+def test_what_is_dumped_is_what_pydantic_writes(value: Any) -> None:
+    assert dump(value) == TypeAdapter(type(value)).dump_python(value, mode="json")
+    assert list(dump(value)) == list(all_fields(value))
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [float("inf"), datetime(2026, 1, 2, tzinfo=UTC), {1: "a"}, {"a", "b"}, Citation(url="u")],
+    ids=lambda each: type(each).__name__,
+)
+def test_what_a_plugin_attached_that_is_no_json_is_written_as_pydantic_writes_it(strange: Any) -> None:
+    part = TextPart(text="a", provider_data={"p": {"x": [strange]}})
+    assert repr(dump(part)) == repr(TypeAdapter(TextPart).dump_python(part, mode="json"))
+
+
+def test_bytes_that_a_plugin_attached_are_base64_like_those_of_a_media_part() -> None:
+    """pydantic would take them for UTF-8, and fail where they are none: with a reply that was paid for."""
+    assert dump(TextPart(text="a", provider_data={"p": b"\xff\xfe"}))["provider_data"] == {"p": "__4="}
+
+
+def test_what_contains_itself_or_cannot_be_written_is_refused() -> None:
+    data: dict[str, Any] = {}
+    data["again"] = data
+    with pytest.raises(ValueError, match="contains itself"):
+        dump(TextPart(text="a", provider_data=data))
+    with pytest.raises(ValueError, match="Unable to serialize"):
+        dump(TextPart(text="a", provider_data={"x": object()}))
 
 
 @given(text=st.text(st.characters(categories=["Cs", "L", "Cc"]), min_size=1))

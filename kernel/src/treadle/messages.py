@@ -19,10 +19,12 @@ Sources: https://platform.openai.com/docs/api-reference/chat, https://docs.anthr
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import field, fields, replace
+from dataclasses import field, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
+from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 from treadle._dataclasses import dataclass
@@ -525,9 +527,48 @@ def _adapter(shape: Any) -> TypeAdapter[Any]:
 
 
 def dump(value: Any) -> Any:
-    """A message, part, request, response or usage as plain JSON data."""
-    shape: Any = type(value)
-    return _adapter(shape).dump_python(value, mode="json")
+    """A message, part, request, response or usage as plain JSON data.
+
+    As pydantic's serializer has it, which takes longer to be made than all that one run of a workflow has to dump.
+
+    :raises ValueError: something in it is no JSON, or it contains itself.
+    """
+    try:
+        return _plain(value)
+    except RecursionError:
+        raise ValueError("nested too deeply, or it contains itself") from None
+
+
+_SAME = frozenset({str, int, bool, type(None)})
+
+
+_NAMES: dict[type, tuple[str, ...]] = {}
+"""The fields of the classes of this module."""
+
+
+def _plain(value: Any) -> Any:
+    kind = type(value)
+    names = _NAMES.get(kind)
+    if names is not None:
+        return {name: item if type(item := getattr(value, name)) in _SAME else _plain(item) for name in names}
+    if kind in _SAME:
+        return value
+    if kind is tuple or kind is list:
+        return [item if type(item) in _SAME else _plain(item) for item in value]
+    if kind is dict:
+        if all(type(key) is str for key in value):
+            return {key: item if type(item) in _SAME else _plain(item) for key, item in value.items()}
+    elif kind is bytes:
+        return urlsafe_b64encode(value).decode("ascii")
+    elif kind is float:
+        if isfinite(value):
+            return value
+    elif kind is StopReason:
+        return value.value
+    elif kind.__module__ == __name__ and is_dataclass(kind):
+        _NAMES[kind] = tuple(each.name for each in fields(kind))
+        return _plain(value)
+    return _adapter(Any).dump_python(value, mode="json")
 
 
 def load(shape: type[T] | Any, data: Any) -> T:
