@@ -13,7 +13,15 @@ from typing import Any, ClassVar
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from treadle import _dataclasses
 from treadle._dataclasses import dataclass as ours
+from treadle._dataclasses import quick
+
+
+@pytest.fixture(autouse=True, params=[0, 8], ids=["compiled", "by hand"])
+def _few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test is about the first instances of a class, and about the later ones."""
+    monkeypatch.setattr(_dataclasses, "_FEW", request.param)
 
 
 class Shape:
@@ -140,7 +148,50 @@ def test_pydantic_reads_and_writes_them() -> None:
         adapter.validate_python({"y": 2})
 
 
-def test_nothing_is_compiled_before_it_is_used() -> None:
+def test_nothing_is_compiled_before_it_is_used_more_than_a_few_times() -> None:
     unused, used = made(ours, frozen=True, slots=True), made(ours, frozen=True, slots=True)
-    used(1)
+    for _ in range(9):
+        used(1)
     assert vars(unused)["__init__"].__class__ is not vars(used)["__init__"].__class__
+
+
+def frozen_with_slots() -> Any:
+    """A new class at each call, with fields of its own."""
+
+    @ours(frozen=True, slots=True)
+    class Shape:
+        a: int
+        b: str = "b"
+        c: Mapping[str, Any] = field(default_factory=dict)
+        d: int = field(default=0, compare=False, repr=False)
+
+    return Shape
+
+
+def test_every_instance_is_made_the_same_way_the_first_and_the_hundredth() -> None:
+    kind = frozen_with_slots()
+    all_of_them = [kind(1, c={"x": n % 2}) for n in range(100)]
+    assert all(each == kind(1, "b", {"x": n % 2}, 7) for n, each in enumerate(all_of_them))
+    assert all_of_them[0].c is not all_of_them[2].c
+    for _ in range(20):
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'a'"):
+            kind()
+        with pytest.raises(TypeError, match="got multiple values for argument 'a'"):
+            kind(1, a=2)
+        with pytest.raises(TypeError, match="unexpected keyword argument 'e'"):
+            kind(1, e=2)
+        with pytest.raises(TypeError, match="takes from 2 to 5 positional arguments but 6 were given"):
+            kind(1, "b", {}, 0, 5)
+
+
+def test_a_quick_maker_gives_instances_of_the_class_as_frozen_as_others() -> None:
+    kind = frozen_with_slots()
+    make = quick(kind)
+    one: Any = make(1, d=5)
+    assert type(one) is kind
+    assert (one, one.d) == (kind(1, "b", {}), 5)
+    with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field 'a'"):
+        one.a = 2
+    assert copy.copy(quick(Point)(x=3)) == Point(x=3)
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'a'"):
+        make()

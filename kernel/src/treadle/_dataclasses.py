@@ -2,7 +2,7 @@
 
 :func:`dataclasses.dataclass` compiles up to eight methods for each class. The kernel has over a hundred such classes,
 of which one command of the terminal makes instances of a few: compiling was a fifth of the time that ``treadle
-validate`` took. Here ``__init__`` is left to the standard library when the first instance is made, and the other
+validate`` took. Here ``__init__`` is left to the standard library when some instances have been made, and the other
 methods are the same for every class. Type checkers see the original.
 
 ``InitVar`` and the rarer arguments (``order``, ``unsafe_hash``, ``init=False`` and the like) are not known here.
@@ -78,15 +78,46 @@ def _make(cls: type, frozen: bool, slots: bool, kw_only: bool, eq: bool) -> Any:
     return made
 
 
+_FEW = 8
+"""Instances before an ``__init__`` is compiled. Of most classes a command of the terminal makes fewer."""
+
+
 class _Init:
-    """Stands for ``__init__`` until it is needed."""
+    """Stands for ``__init__`` until it is needed often."""
 
     def __init__(self, made: Any) -> None:
         self._made = made
+        self._left = _FEW
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
+        self._left -= 1
+        if instance is not None and self._left >= 0:
+            return functools.partial(_fill_one, self._made, instance)
         init = self._made.__init__ = _init_of(self._made)
         return init if instance is None else init.__get__(instance)
+
+
+def _fill_one(made: Any, instance: Any, *args: Any, **values: Any) -> None:
+    """What the compiled ``__init__`` does, field by field; it is asked where the arguments do not fit."""
+    fields = dataclasses.fields(made)
+    places = [each.name for each in fields if each.init and not each.kw_only]
+    given = values | dict(zip(places, args, strict=False))
+    fits = len(args) <= len(places) and len(given) == len(args) + len(values)
+    for each in fields:
+        if each.init and each.name in given:
+            value = given.pop(each.name)
+        elif each.default is not dataclasses.MISSING:
+            value = each.default
+        elif each.default_factory is not dataclasses.MISSING:
+            value = each.default_factory()
+        else:
+            fits = fits and not each.init
+            continue
+        _set(instance, each.name, value)
+    if given or not fits:
+        _compiled(made)(instance, *args, **values)
+    elif hasattr(made, "__post_init__"):
+        instance.__post_init__()
 
 
 class _Key:
