@@ -307,7 +307,8 @@ def who_runs(steps: Any) -> Iterator[set[str]]:
     for chosen in itertools.product(*routers.values()):
         choice = dict(zip(routers, chosen, strict=True))
         settling = Settling(graph)
-        while (index := settling.next_ready()) is not None:
+        while settling.has_ready:
+            index = settling.next_ready()
             targets = routers.get(index, [])
             not_taken = frozenset(graph.number[each] for each in targets if each != choice[index])
             for _ in settling.settle(index, StepStatus.SUCCESS, not_taken):

@@ -46,4 +46,4 @@ def test_the_calls_of_a_step_do_not_grow_with_the_number_of_steps(shape: str) ->
     calls_of_a_step(2)  # what is made on first use is not a step's
     few, many = calls_of_a_step(100), calls_of_a_step(2000)
     assert many < few * 1.1
-    assert many < 200, "about 150, of which trio makes a third"
+    assert many < 150, "about 125"

@@ -134,7 +134,8 @@ def settle_all(
     running: list[int] = []
     started: set[int] = set()
     while True:
-        while (index := settling.next_ready()) is not None:
+        while settling.has_ready:
+            index = settling.next_ready()
             assert index not in started, "a step is started twice"
             before = {*nodes[index].depends_on, *nodes[index].after}
             assert all(settling.status[graph.number[each]] is not StepStatus.PENDING for each in before)

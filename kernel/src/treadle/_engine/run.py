@@ -69,8 +69,8 @@ _THREADS = 64
 
 _SECONDS_WITHOUT_A_CHECKPOINT = 0.005
 """Of steps that follow each other and do not wait for anything."""
-_entry = quick(JournalEntry)
-_step_result = quick(StepResult)
+_new_entry = quick(JournalEntry)
+_new_result = quick(StepResult)
 
 
 class Run:
@@ -162,7 +162,7 @@ class Run:
             data = self.redactor.entry(kind, self._path(step), data)
         try:
             path = self._path(step) if self._place else step
-            self._journal.append(_entry(root.run_id, kind, path, attempt, ordinal, data, time.time()))
+            self._journal.append(_new_entry(root.run_id, kind, path, attempt, ordinal, data, time.time()))
         except Exception as error:
             root._unrecorded = error
             root._scope.cancel()
@@ -315,10 +315,8 @@ class Run:
 
     def _begin_next(self) -> tuple[int, Step, int, Progress] | None:
         """Take the next step that may start and has something to do, with its index and what it sees."""
-        while not self._scope.cancel_called and self._slots.is_free():
+        while self._slots.is_free() and self._settling.has_ready and not self._scope.cancel_called:
             index = self._settling.next_ready()
-            if index is None:
-                return None
             step = self._graph.steps[index]
             sees = self._sees(index)
             kept = self._earlier.steps.get(self._path(step.id)) if self._earlier else None
@@ -527,7 +525,7 @@ class Run:
     ) -> StepResult:
         meter = progress.meter
         details = outcome.details if outcome else {}
-        return StepResult(
+        return _new_result(
             step_id=step_id,
             status=status,
             output=clean(outcome.shown) if outcome else None,

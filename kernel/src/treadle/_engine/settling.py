@@ -66,9 +66,9 @@ class Settling:
         self._is_plain = not self._has_routers
         self._ready.extend(index for index, waiting in enumerate(self._waiting) if not waiting)
 
-    def next_ready(self) -> int | None:
-        """A step that may start, in the order in which they became ready, or None."""
-        return self._ready.popleft() if self._ready else None
+    def next_ready(self) -> int:
+        """A step that may start, in the order in which they became ready; only where there is one."""
+        return self._ready.popleft()
 
     @property
     def has_ready(self) -> bool:
