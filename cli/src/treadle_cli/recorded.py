@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from treadle import Host, Journal, Record, Workflow
     from treadle_cli.output import Channel
 
-__all__ = ["go_on", "going_on_options"]
+__all__ = ["as_recorded", "go_on", "going_on_options"]
 
 
 _Function = Callable[..., Any]
@@ -90,14 +91,16 @@ def go_on(
         record = read(journal)
         _enter(record)
         overrides = {"provider": provider, "model": model, "stream": stream, "budget_usd": budget}
-        workflow = _workflow(record, host, overrides, stderr, given=given, accept_changes=accept_changes)
-        versions = record.facts.get("versions") or {}
+        versions = _changed_versions(record.facts.get("versions") or {}, host)
+        workflow = as_recorded(record, host, overrides) if versions == [] else None
+        if workflow is None:
+            workflow = _workflow(record, host, overrides, stderr, given=given, accept_changes=accept_changes)
         record, state = begin(journal, record, workflow)
     except BaseException:
         journal.close()
         raise
     if not quiet:
-        for line in _changed_versions(versions, host):
+        for line in versions or ():
             stderr.line(f"warning: {line}")
 
     # Imported only now: a mistake is reported without waiting for the engine.
@@ -128,6 +131,25 @@ def _enter(record: Record) -> None:
         ) from error
 
 
+def as_recorded(record: Record, host: Host, overrides: Mapping[str, Any]) -> Workflow | None:
+    """The workflow without reading its file again, where what is installed checked the very same file when the run
+    began: of a long one, reading and checking take far longer than anything else here.
+
+    None where anything is different, or wrong: whoever reads the file says what, and where.
+    """
+    recorded = record.workflow
+    try:
+        text = Path(recorded["source"] or "").read_bytes()
+        known = recorded["file_digest"], recorded["settings_digest"]
+        if known != (hashlib.sha256(text).hexdigest(), host.settings.digest):
+            return None
+        order = tuple((first, second) for first, second in recorded["order"])
+        workflow = record.checked_workflow(host, config=overrides, order=order)
+    except (OSError, KeyError, treadle.TreadleError):
+        return None
+    return workflow if workflow.files == recorded["files"] else None
+
+
 def _workflow(
     record: Record,
     host: Host,
@@ -143,7 +165,7 @@ def _workflow(
     if source is None or not Path(source).exists():
         if source is not None:
             stderr.line(f"warning: {source} is gone; the workflow goes on as it was recorded")
-        return record.checked_workflow(host).with_config(**overrides)
+        return record.checked_workflow(host, config=overrides)
     settings = {**recorded["overrides"], **{name: value for name, value in overrides.items() if value is not None}}
     now = treadle.load_workflow(source, host=host, config=settings, state_keys=(*record.state, *given))
     changed = {}
@@ -184,12 +206,15 @@ def _lines(document: Any) -> list[str]:
     return json.dumps(document, indent=2, ensure_ascii=False, default=str).splitlines()
 
 
-def _changed_versions(recorded: Mapping[str, str], host: Host) -> list[str]:
+def _changed_versions(recorded: Mapping[str, str], host: Host) -> list[str] | None:
+    """What is to be said of them; None where there is nothing to be said, and yet they are others."""
+    import platform
     from importlib.metadata import version
 
-    now = {"treadle-kernel": version("treadle-kernel"), **host.versions()}
-    return [
+    now = {"python": platform.python_version(), "treadle-kernel": version("treadle-kernel"), **host.versions()}
+    changed = [
         f"{name} was {then} when the run began, and is {now.get(name, 'not installed')} now"
         for name, then in sorted(recorded.items())
         if name != "python" and now.get(name) != then
     ]
+    return changed if changed or now == recorded else None

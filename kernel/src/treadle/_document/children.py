@@ -14,6 +14,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from treadle._dataclasses import dataclass
+from treadle._document.dataflow import Edges
 from treadle._document.envelope import inheritable, inherited
 from treadle._document.linked import ChildRequest, Linked
 from treadle._document.problems import Path, Reporter
@@ -42,6 +43,7 @@ class Document:
     :param overrides: config values that win over its own; ``outer`` is its parent's config.
     :param doubtful: words of steps with mistakes around it, any of which may be a key.
     :param repeats: whether it goes on from what it wrote itself.
+    :param order: what came of the checks between its steps when these were made, which are then not made again.
     """
 
     data: Any
@@ -52,6 +54,7 @@ class Document:
     overrides: Mapping[str, Any]
     outer: RunConfig | None = None
     repeats: bool = False
+    order: Edges | None = None
 
 
 @dataclass(frozen=True, slots=True)

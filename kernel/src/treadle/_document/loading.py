@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
@@ -22,7 +23,7 @@ from treadle._document.checking import (
 )
 from treadle._document.children import Children, Document, Examination, Wanted
 from treadle._document.copying import copied
-from treadle._document.dataflow import Knowledge, check_dataflow, keys_read, keys_written, words_of
+from treadle._document.dataflow import Edges, Knowledge, check_dataflow, keys_read, keys_written, words_of
 from treadle._document.envelope import Envelope, config_model, inherited, sandbox_block
 from treadle._document.linked import Linked
 from treadle._document.mending import mended
@@ -71,7 +72,8 @@ def load_workflow(
         raw = FilePath(file).read_bytes()
     except (OSError, ValueError) as error:  # ValueError: the name holds a NUL
         raise DocumentError([unreadable(file, error)]) from error
-    return parse_workflow(decode(raw, file), host=host, file=file, config=config, state_keys=state_keys)
+    workflow = parse_workflow(decode(raw, file), host=host, file=file, config=config, state_keys=state_keys)
+    return replace(workflow, file_digest=hashlib.sha256(raw).hexdigest())
 
 
 def parse_workflow(
@@ -98,17 +100,21 @@ def build_workflow(
     host: Host,
     config: Mapping[str, Any] | None = None,
     source: str | None = None,
+    state_keys: Iterable[str] = (),
+    order: Edges | None = None,
 ) -> Workflow:
     """Check a workflow given as plain data, of which a copy is kept.
 
     :param source: the file that it came from, beside which those that it names are looked for.
+    :param order: the ``order`` of the same workflow when it was checked here before, from JSON: then the data is kept
+        itself, and the checks of each step against the others are not made again.
     :raises DocumentError: as :func:`load_workflow`; the problems have paths and no lines.
     """
     report = Reporter(data=data)
-    own = copied(data, report)
+    own = copied(data, report) if order is None else data
     if report.errors:
         raise DocumentError(report.problems)
-    return _check(own, report, host=host, source=source, overrides=config)
+    return _check(own, report, host=host, source=source, overrides=config, state_keys=state_keys, order=order)
 
 
 def _check(
@@ -119,10 +125,12 @@ def _check(
     source: str | None,
     overrides: Mapping[str, Any] | None,
     state_keys: Iterable[str] = (),
+    order: Edges | None = None,
 ) -> Workflow:
     linked = Linked(host, report)
     given = {name: value for name, value in (overrides or {}).items() if value is not None}
-    document = Document(data=data, linked=linked, source=source, keys=frozenset(state_keys), overrides=given)
+    keys = frozenset(state_keys)
+    document = Document(data=data, linked=linked, source=source, keys=keys, overrides=given, order=order)
     workflow = Children(_examine).check(document)
     linked.everything_found()
     if report.errors or workflow is None:
@@ -144,7 +152,7 @@ def _examine(document: Document) -> Examination:
     block = data.get("config")
     passed = inherited(host, outer, block if isinstance(block, Mapping) else None) if outer is not None else {}
     config = _check_config(block, passed, host, report, provider_is_given=provider is not None)
-    read = _check_each_step(data.get("steps"), linked, report)
+    read = _check_each_step(data.get("steps"), linked, report, is_known=document.order is not None)
     steps = read.steps
     if config is not None and provider is None:
         check_default_provider(config, steps, host, report)
@@ -152,7 +160,7 @@ def _examine(document: Document) -> Examination:
         check_budgets(config, steps, host, report)
     if config is not None and "provider" not in passed:
         report.problems += problems_of_used_provider(provider or config.provider, steps.values(), host)
-    order: tuple[tuple[str, str], ...] = ()
+    order: Edges = document.order or ()
     children: dict[tuple[str, str], Workflow] = {}
     outer_reads: set[str] = set()
     provider_asked = None
@@ -187,9 +195,10 @@ def _examine(document: Document) -> Examination:
                     note_fault(place, name, "fails in check_document()", error, host, report)
         if document.repeats:
             keys |= written
-        scoped = {name: request.step_id for request in linked.requests for name in request.scoped}
-        known = Knowledge(state, keys, read.broken, frozenset(read.ids), doubtful, scoped, below)
-        order = check_dataflow(read.standing, known, report, strict_outputs=effective.strict_outputs)
+        if document.order is None:
+            scoped = {name: request.step_id for request in linked.requests for name in request.scoped}
+            known = Knowledge(state, keys, read.broken, frozenset(read.ids), doubtful, scoped, below)
+            order = check_dataflow(read.standing, known, report, strict_outputs=effective.strict_outputs)
     if report.errors or envelope is None or config is None:
         return None
     if document.outer is None and (provider_asked is not None or children):
@@ -316,7 +325,7 @@ class _Steps:
     ids: list[str] = field(default_factory=list)
 
 
-def _check_each_step(block: Any, linked: Linked, report: Reporter) -> _Steps:
+def _check_each_step(block: Any, linked: Linked, report: Reporter, *, is_known: bool) -> _Steps:
     read = _Steps()
     steps = read.steps
     ids: dict[int, str] = {}
@@ -340,7 +349,7 @@ def _check_each_step(block: Any, linked: Linked, report: Reporter) -> _Steps:
                 report.add_validation(error, ("steps", index), model)
                 read.broken[index] = data
                 step = mended(model, data, error)
-            for method in declared_by(step) if step is not None else ():
+            for method in declared_by(step) if step is not None and not is_known else ():
                 doing = f"fails in {method}()"
                 tuple(getattr(step, method)())  # whoever asks later need not fear what it raises
         except TreadleError as error:  # a validator of the step's raised one of ours, which pydantic lets pass
@@ -357,8 +366,9 @@ def _check_each_step(block: Any, linked: Linked, report: Reporter) -> _Steps:
         if step is not None and step.id:
             read.standing[index] = step
     read.ids += ids.values()
-    check_duplicate_ids(ids, report)
-    check_dependencies(ids, depends_on, report)
+    if not is_known:
+        check_duplicate_ids(ids, report)
+        check_dependencies(ids, depends_on, report)
     check_steps(steps, ids, linked, report)
     return read
 

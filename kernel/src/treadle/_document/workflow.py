@@ -35,6 +35,7 @@ class Workflow:
 
     :param data: the document as it was written, as plain data.
     :param source: the file it came from, as it was named, or None.
+    :param file_digest: the SHA-256 of what that file held; None where there is none, or not all of it is told here.
     :param warnings: what may not work.
     :param order: order-only edges, each from the id of the earlier step to that of the later one: the later one starts
         once the other has settled, whatever became of it, and sees what it wrote.
@@ -54,6 +55,7 @@ class Workflow:
     data: Mapping[str, Any] = field(repr=False)
     host: Host = field(repr=False, compare=False)
     source: str | None = None
+    file_digest: str | None = None
     warnings: tuple[Problem, ...] = ()
     order: tuple[tuple[str, str], ...] = ()
     documents: Mapping[tuple[str, type[BaseModel]], BaseModel] = field(default_factory=dict, repr=False)

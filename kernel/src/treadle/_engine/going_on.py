@@ -26,10 +26,10 @@ def restore(run: Run, index: int, step: Step, sees: int, kept: StepRecord) -> No
     """Settle a step that succeeded in an earlier process."""
     assert kept.result is not None
     outcome = kept.outcome
-    writes = {} if step.output is None else {str(step.output): outcome.value}
+    writes = [] if step.output is None else [(step.output, outcome.value)]
+    writes += [(StatePath.parse_state(path), value) for path, value in outcome.writes.items()]
     fixed = run._earlier.fixed if run._earlier and not run._parent else ()
-    for path, value in (writes | dict(outcome.writes)).items():
-        parsed = StatePath.parse_state(path)
+    for parsed, value in writes:
         if parsed.root in fixed:
             continue
         given = has_placeholder(value) and len(parsed.parts) == 1 and parsed.root in run._given

@@ -39,4 +39,6 @@ def redacted_workflow(workflow: Workflow, redactor: Redactor) -> Workflow:
     # Steps hold what the document says: they are looked through only where there is something to hide in that.
     steps = workflow.steps if data is workflow.data else redactor.hide(workflow.steps)
     files = redactor.hide(workflow.files)
-    return replace(workflow, state=state, steps=steps, data={**data, "state": state} if state else data, files=files)
+    data = {**data, "state": state} if state else data
+    digest = workflow.file_digest if data == workflow.data else None  # what the file holds is not what is recorded
+    return replace(workflow, state=state, steps=steps, data=data, files=files, file_digest=digest)

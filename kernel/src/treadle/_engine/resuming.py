@@ -253,15 +253,20 @@ class Record:
         record.assume(assume or {})
         return record
 
-    def checked_workflow(self, host: Host) -> Workflow:
+    def checked_workflow(self, host: Host, *, config: Mapping[str, Any] | None = None, order: Any = None) -> Workflow:
         """The workflow that was run, as it was then.
 
+        :param config: values that win over those that it was run with.
+        :param order: as it was recorded, where it was checked by what is installed now; then it is not checked whole.
         :raises DocumentError: it has problems with what is installed now.
         """
         if isinstance(self.workflow, Workflow):
-            return self.workflow
-        recorded, source = self.workflow, self.workflow.get("source")
-        return build_workflow(recorded["document"], host=host, config=recorded["overrides"], source=source)
+            return self.workflow.with_config(**(config or {}))
+        recorded = self.workflow
+        how: dict[str, Any] = {"source": recorded.get("source"), "state_keys": self.state, "order": order}
+        return build_workflow(
+            recorded["document"], host=host, config={**recorded["overrides"], **(config or {})}, **how
+        )
 
     def state_before(self, workflow: Workflow, step: str) -> dict[str, Any]:
         """The state as the step saw it: the run's own, and what the steps before it wrote.

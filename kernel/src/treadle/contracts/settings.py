@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -171,6 +172,11 @@ class Settings(BaseModel):
     def places(self) -> Places | None:
         """Where everything stands in the file."""
         return self._places
+
+    @property
+    def digest(self) -> str:
+        """The hash of what is set, wherever it stands."""
+        return hashlib.sha256(repr(self).encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
     def folder(self) -> Path:

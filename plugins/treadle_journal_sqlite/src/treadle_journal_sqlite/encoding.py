@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from treadle import (
@@ -34,6 +34,8 @@ from treadle.messages import dump, load
 __all__ = ["Decoder", "Encoder"]
 
 _LONG = 512
+_DECODER = json.JSONDecoder()
+_STATUSES: Mapping[str, StepStatus] = {str(each): each for each in StepStatus}
 _ENCODER = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
 _RESULT_FIELDS = [
     each.name for each in fields(StepResult) if each.name not in ("exception", "usage", "output", "pending")
@@ -45,6 +47,8 @@ class Encoder:
 
     def __init__(self) -> None:
         self.longer: dict[bytes, str] = {}
+        self.kept: KeptDocument | None = None
+        """That of a run that was read, which need not be kept anew as it goes on."""
         self._workflow_text: tuple[Workflow, dict[str, Any], str] | None = None
         self._last: dict[tuple[str, str, str | None], tuple[int, Sequence[Message]]] = {}
         self._workflows: dict[tuple[str, int], tuple[Workflow, Any]] = {}
@@ -153,23 +157,39 @@ class Encoder:
         }
 
     def _workflow(self, workflow: Workflow) -> Any:
+        files = {path: self.put(json_value(data)) for path, data in workflow.files.items()}
+        if self.kept is not None and self.kept.data is workflow.data:
+            about = _about_workflow(workflow, self.kept.digest)
+            return {**about, "document": self.kept.place, "files": files}
         if self._workflow_text is None or self._workflow_text[0] is not workflow:  # a batch runs one many times
-            self._workflow_text = workflow, _about_workflow(workflow), _json(json_value(workflow.data))
+            about = _about_workflow(workflow, workflow.digest)
+            self._workflow_text = workflow, about, _json(json_value(workflow.data))
         _, about, text = self._workflow_text
         document = {"v": json.loads(text)} if len(text) <= _LONG else self._kept(text)
-        files = {path: self.put(json_value(data)) for path, data in workflow.files.items()}
         return {**about, "document": document, "files": files}
 
 
-def _about_workflow(workflow: Workflow) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class KeptDocument:
+    """A document that is in the journal: as it was read from there, its digest, and its place in an entry."""
+
+    data: Any
+    digest: str
+    place: Mapping[str, Any]
+
+
+def _about_workflow(workflow: Workflow, digest: str) -> dict[str, Any]:
     given = workflow.data.get("config") or {}
     config = json_value(workflow.config.model_dump(mode="json", exclude_unset=True))
     overrides = {name: value for name, value in config.items() if name not in given or value != given[name]}
     return {
         "name": workflow.name,
         "source": workflow.source,
-        "digest": workflow.digest,
+        "digest": digest,
         "overrides": {name: value for name, value in overrides.items() if value is not None},
+        "file_digest": workflow.file_digest,
+        "settings_digest": workflow.host.settings.digest,
+        "order": workflow.order,
     }
 
 
@@ -177,6 +197,7 @@ class Decoder:
     """Makes entries of their JSON text. ``text`` gives what was kept under a key. For one run, in order."""
 
     def __init__(self, text: Callable[[str], str]) -> None:
+        self.document: KeptDocument | None = None
         self._text = text
         self._kept: dict[str, Any] = {}
         self._messages: dict[int, tuple[Message, ...]] = {}
@@ -185,15 +206,23 @@ class Decoder:
 
     def decode(self, seq: int, kind: str, step: str, text: str) -> dict[str, Any]:
         """The data of an entry."""
-        raw = json.loads(text)
+        if kind == "step_started":  # the commonest first: a run may have tens of thousands
+            self._results.pop(step, None)
+            if text == "{}":
+                return {}
+        raw = _DECODER.raw_decode(text)[0]
+        if kind == "step_finished":
+            result = self._results[step] = self._step_result(raw["result"])
+            return (
+                {"result": result, "outcome": self._outcome(raw["outcome"])} if "outcome" in raw else {"result": result}
+            )
         data = {name: self._value(name, value, kind, seq) for name, value in raw.items()}
         if kind in ("run_started", "run_resumed") and not step:
-            self._steps = [each["id"] for each in data["workflow"]["document"].get("steps", ())]
+            workflow = data["workflow"]
+            self._steps = [each["id"] for each in workflow["document"].get("steps", ())]
             self._results = {} if kind == "run_started" else self._results
-        elif kind == "step_finished":
-            self._results[step] = data["result"]
-        elif kind == "step_started":
-            self._results.pop(step, None)
+            if kind == "run_started":
+                self.document = KeptDocument(workflow["document"], workflow["digest"], raw["workflow"]["document"])
         return data
 
     def _value(self, name: str, value: Any, kind: str, seq: int) -> Any:
@@ -207,10 +236,6 @@ class Decoder:
         if name == "workflow":
             files = {path: self._get(data) for path, data in value.get("files", {}).items()}
             return {**value, "document": self._get(value["document"]), "files": files}
-        if name == "outcome":
-            return self._outcome(value)
-        if name == "result" and kind == "step_finished":
-            return self._step_result(value)
         if name == "result" and kind == "run_finished":
             return self._run_result(value)
         return self._get(value)
@@ -232,19 +257,23 @@ class Decoder:
         return replace(plain, messages=messages)
 
     def _step_result(self, value: Mapping[str, Any]) -> StepResult:
-        plain = {**self._get(value["fields"])}
+        plain = self._get(value["fields"])
         plain.setdefault("cost_usd", None)
-        usage = Usage.ZERO if value["usage"] is None else load(Usage, value["usage"])
-        pending = tuple(map(Pending.from_json, value.get("pending", ())))
-        status = StepStatus(plain.pop("status"))
-        return StepResult(**plain, status=status, output=self._get(value["output"]), usage=usage, pending=pending)
+        plain["status"] = _STATUSES[plain["status"]]
+        plain["output"] = self._get(value["output"])
+        if value["usage"] is not None:
+            plain["usage"] = load(Usage, value["usage"])
+        if "pending" in value:
+            plain["pending"] = tuple(map(Pending.from_json, value["pending"]))
+        return StepResult(**plain)
 
     def _outcome(self, value: Mapping[str, Any]) -> StepOutcome:
-        made: dict[str, Any] = {"value": self._get(value["value"])}
-        if "raw" in value:
-            made["raw"] = self._get(value["raw"])
-        writes = {path: self._get(each) for path, each in value.get("writes", {}).items()}
-        return StepOutcome(**made, writes=writes, not_taken=frozenset(value.get("not_taken", ())))
+        made = {name: self._get(value[name]) for name in ("value", "raw") if name in value}
+        if "writes" in value:
+            made["writes"] = {path: self._get(each) for path, each in value["writes"].items()}
+        if "not_taken" in value:
+            made["not_taken"] = frozenset(value["not_taken"])
+        return StepOutcome(**made)
 
     def _run_result(self, value: Mapping[str, Any]) -> RunResult:
         known = self._results

@@ -156,7 +156,8 @@ class SqliteJournal(Journal):
         query = "SELECT seq, kind, step, attempt, ordinal, at, data FROM entries WHERE run_id = ? ORDER BY seq"
         for seq, kind, step, attempt, ordinal, at, text in self.store.rows(query, (run_id,)):
             data = decoder.decode(seq, kind, step, text)
-            yield JournalEntry(run_id, kind, step, attempt, ordinal, data, at=at)
+            yield JournalEntry(run_id, kind, step, attempt, ordinal, data, at)
+        self._encoder.kept = decoder.document
 
     def unfinished(self) -> Iterable[str]:
         """Ids of runs that are paused, under way or were interrupted, the longest untouched first."""
