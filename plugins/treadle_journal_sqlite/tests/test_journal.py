@@ -222,6 +222,28 @@ def test_that_a_step_has_begun_is_kept_with_the_next_entry_or_a_moment_later(tmp
     assert not [each for each in threading.enumerate() if each.name == "treadle journal"]
 
 
+def test_a_journal_that_is_closed_just_as_a_moment_ends_is_closed(tmp_path, monkeypatch):
+    journal = SqliteJournal(tmp_path / "journal.db")
+    waiting = journal._waiting
+    look = waiting._closed.wait
+
+    def wait(seconds: float) -> bool:
+        found = look(0)
+        waiting._closed.set()  # as close() does it in another thread
+        waiting._some.set()
+        return found
+
+    monkeypatch.setattr(waiting._closed, "wait", wait)
+    journal.append(JournalEntry("r", "step_started", step="a", attempt=1))
+    thread = waiting._thread
+    assert thread is not None
+    thread.join(10)
+    is_over = not thread.is_alive()
+    waiting._some.set()  # or nothing would end it
+    assert is_over
+    journal.close()
+
+
 def test_what_waits_is_not_lost_where_it_cannot_be_written_yet(tmp_path, monkeypatch):
     monkeypatch.setattr("treadle_journal_sqlite.store._BUSY_MS", 1)
     file = tmp_path / "journal.db"

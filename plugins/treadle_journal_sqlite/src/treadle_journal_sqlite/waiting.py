@@ -42,8 +42,10 @@ class Waiting:
             self._thread.join()
 
     def _run(self) -> None:
-        while self._some.wait() and not self._closed.wait(_SECONDS):
-            self._some.clear()
+        while self._some.wait():
+            self._some.clear()  # before the other is looked at, or a close() in between would never be heard of
+            if self._closed.wait(_SECONDS):
+                return
             try:
                 self._write()
             except OSError:
