@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -147,7 +148,7 @@ def as_recorded(record: Record, host: Host, overrides: Mapping[str, Any]) -> Wor
         workflow = record.checked_workflow(host, config=overrides, order=order)
     except (OSError, KeyError, treadle.TreadleError):
         return None
-    return workflow if workflow.files == recorded["files"] else None
+    return replace(workflow, file_digest=known[0]) if workflow.files == recorded["files"] else None
 
 
 def _workflow(
