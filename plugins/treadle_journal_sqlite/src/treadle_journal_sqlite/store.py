@@ -5,14 +5,14 @@ from __future__ import annotations
 import errno
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from treadle import TreadleError
 
-__all__ = ["SCHEMA_VERSION", "JournalError", "Store"]
+__all__ = ["MIGRATIONS", "SCHEMA_VERSION", "JournalError", "Store"]
 
 SCHEMA_VERSION = 1
 _BUSY_MS = 2_000
@@ -33,6 +33,16 @@ CREATE TABLE entries (
 CREATE INDEX entries_by_run ON entries (run_id, seq);
 CREATE TABLE texts (digest BLOB PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
 """
+
+
+def _first_schema(db: sqlite3.Connection) -> None:
+    for statement in _SCHEMA.split(";"):
+        db.execute(statement)
+
+
+MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {0: _first_schema}
+"""By the version of a file, 0 for an empty one, what makes the next version of it. It is called in a transaction, which
+it must not end, and so need not be safe against being cut off or called twice."""
 
 
 class JournalError(TreadleError, OSError):
@@ -68,14 +78,12 @@ class Store:
         db = self._db
         db.execute("PRAGMA journal_mode = WAL")
         db.execute(f"PRAGMA synchronous = {'FULL' if power else 'NORMAL'}")
-        version = self._version()
-        if version == 0:
-            with self._transaction():
-                if self._version() == 0:  # no other process was quicker
-                    for statement in _SCHEMA.split(";"):
-                        db.execute(statement)
-                    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        elif version > SCHEMA_VERSION:
+        if self._version() < SCHEMA_VERSION:
+            with self._transaction():  # all of it, or nothing: whoever is killed in it leaves what was there
+                for version in range(self._version(), SCHEMA_VERSION):  # asked again: another process may be quicker
+                    MIGRATIONS[version](db)
+                    db.execute(f"PRAGMA user_version = {version + 1}")
+        if (version := self._version()) > SCHEMA_VERSION:
             raise JournalError(
                 f"the journal {self.path} has schema {version}, and this treadle-journal-sqlite knows {SCHEMA_VERSION}",
                 hint="upgrade treadle-journal-sqlite, or use another file",
