@@ -102,6 +102,27 @@ async def test_a_killed_run_is_shown_and_gone_on_with_inside_its_tool_loop(tmp_p
     assert server.bodies()[3]["messages"] == server.bodies()[2]["messages"]
 
 
+async def test_a_run_whose_server_never_answers_ends_by_ctrl_c_and_goes_on_later(tmp_path, server):
+    (tmp_path / "flow.yaml").write_text(FLOW.replace("agent: desk.yaml", "agent: {name: desk}"), encoding="utf-8")
+    server.reply(Json(completion("water")), Hang())
+    command = [sys.executable, "-m", "treadle_cli", "run", "flow.yaml", "--json"]
+    process = await trio.lowlevel.open_process(
+        command, cwd=tmp_path, env={**os.environ, **env(server)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    await server.until(lambda each: len(each.bodies()) == 2, seconds=20)
+    process.send_signal(signal.SIGINT)
+    assert await process.wait() == 130
+    (run,) = json.loads((await treadle("runs", "--json", cwd=tmp_path)).stdout)
+    assert (run["status"], run["total_cost_usd"]) == ("cancelled", None), "what the call has cost nobody knows"
+    server.reply(Json(completion("all done")))
+    how = ("-s", "secret=hush-hush", "--json")
+    resumed = await treadle("resume", run["run_id"], *how, cwd=tmp_path, **env(server))
+    result = json.loads(resumed.stdout)
+    assert (resumed.returncode, result["status"], result["final_state"]["done"]) == (0, "success", "all done")
+    assert result["total_cost_usd"] is None, "nor does anybody later"
+    assert len(server.bodies()) == 3
+
+
 async def test_a_changed_file_is_shown_and_refused_until_it_is_accepted(tmp_path, server):
     run_id = await killed(tmp_path, server)
     (tmp_path / "flow.yaml").write_text(FLOW.replace("Go on from", "Go back to"), encoding="utf-8")
