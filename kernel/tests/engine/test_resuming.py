@@ -1,3 +1,87 @@
-"""Runs that are gone on with: what a journal has is not done again."""
+"""Runs that are gone on with: what a journal has is not done again, and their time goes on whatever the clock says."""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import takewhile
+from typing import Any
+
+import pytest
+import trio
+from engine_doubles import act, flow, host_of, statuses
+
+import treadle
+from treadle import JournalEntry, MemoryJournal, Record
+
+HOUR = 3600.0
+SET = pytest.mark.parametrize("by", [HOUR, -HOUR], ids=["ahead", "back"])
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The clock of the day, which goes on and can be set."""
+    offset = [0.0]
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + offset[0])
+    return offset
+
+
+def killed(journal: MemoryJournal, when: Callable[[JournalEntry], bool]) -> MemoryJournal:
+    """What a process has left behind that was killed before that entry."""
+    kept = MemoryJournal()
+    for entry in takewhile(lambda each: not when(each), journal.entries("r")):
+        kept.append(entry)
+    return kept
+
+
+async def begun(steps: dict[str, Any], **config: Any) -> tuple[Any, MemoryJournal]:
+    """A run of `a`, `b`, `c` one after the other, killed as `c` was to begin."""
+    workflow = flow(host_of(steps), act("a"), act("b", "a"), act("c", "b"), config=config)
+    journal = MemoryJournal()
+    async with treadle.open(host=workflow.host, journal=journal) as session:
+        await session.run(workflow, run_id="r")
+    return workflow, killed(journal, lambda each: each.step == "c")
+
+
+@SET
+async def test_a_clock_that_is_set_while_a_run_is_under_way_takes_none_of_its_time(by, clock):
+    async def set_it(ctx):
+        clock[0] += by
+
+    workflow, journal = await begun({"a": set_it}, timeout=600.0)
+    assert 0 <= Record("r", journal.entries("r")).elapsed < 60
+    async with treadle.open(host=workflow.host, journal=journal) as session:
+        result = await session.resume("r")
+    assert (result.status, statuses(result)["c"]) == ("success", "success"), result.error
+    assert 0 < result.total_duration_ms < 60_000
+    assert all(0 <= each.duration_ms < 60_000 for each in result.step_results.values())
+    times = [entry.at for entry in journal.entries("r") if entry.kind != "run_resumed"]
+    assert times[0] <= times[1], "no entry of one process is before another"
+
+
+@SET
+async def test_a_clock_that_is_set_between_two_processes_takes_no_time_of_the_run(by, clock):
+    workflow, journal = await begun({}, timeout=600.0)
+    before = Record("r", journal.entries("r")).elapsed
+    clock[0] += by
+    async with treadle.open(host=workflow.host, journal=journal) as session:
+        result = await session.resume("r")
+    assert result.status == "success", result.error
+    assert before * 1000 <= result.total_duration_ms < 60_000
+    assert 0 <= Record("r", journal.entries("r")).elapsed < 60
+
+
+@SET
+async def test_a_step_has_its_whole_timeout_and_no_more_whatever_the_clock_says(by, clock, autojump_clock):
+    async def slow(ctx):
+        clock[0] += by
+        await trio.sleep(5 if ctx.attempt == 2 else 50)
+
+    workflow = flow(host_of({"a": slow}), act("a", timeout=10.0, retry={"max_retries": 1, "backoff_base": 1.0}))
+    async with treadle.open(host=workflow.host) as session:
+        began = trio.current_time()
+        result = await session.run(workflow)
+        took = trio.current_time() - began
+    assert (result.status, result.step_results["a"].attempts) == ("success", 2)
+    assert 15 <= took < 25

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+from datetime import datetime
 from typing import Any
 
 import crash_world
@@ -256,3 +257,32 @@ def test_what_waits_is_not_lost_where_it_cannot_be_written_yet(tmp_path, monkeyp
         other.execute("ROLLBACK")
     assert [entry.kind for entry in journal.entries("r")] == ["step_started"]
     journal.close()
+
+
+@pytest.mark.parametrize("by", [3600.0, -3600.0], ids=["ahead", "back"])
+def test_a_clock_that_is_set_meanwhile_does_not_change_how_long_a_listed_run_took(tmp_path, monkeypatch, by):
+    journal = SqliteJournal(tmp_path / "journal.db")
+    offset, now = [0.0], time.time
+    monkeypatch.setattr(time, "time", lambda: now() + offset[0])
+
+    class Setting(treadle.Observer):
+        async def observe(self, event: Any) -> None:
+            offset[0] = by
+
+    async def main() -> None:
+        workflow = treadle.parse_workflow(
+            "name: x\nconfig: {provider: mock}\nsteps: [{id: a, type: llm_call, prompt: hi}, "
+            "{id: b, type: llm_call, prompt: hi, depends_on: [a]}]"
+        )
+        async with treadle.open(journal=journal) as session:
+            await session.run(workflow, observers=[Setting()])
+            times = [
+                datetime.fromisoformat(run[name])
+                for run in list_runs(journal)
+                for name in ("started_at", "finished_at")
+            ]
+            assert 0 <= (times[1] - times[0]).total_seconds() < 60
+            await session.run(workflow)
+            assert [run["status"] for run in list_runs(journal)] == ["success", "success"]
+
+    trio.run(main)

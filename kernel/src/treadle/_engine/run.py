@@ -110,6 +110,7 @@ class Run:
         if parent:
             self.hub = ChildHub(self._root.hub, self._root.run_id, self._place)
         self._journal = session.journal
+        self._epoch = time.time() - time.monotonic()  # no clock that is set meanwhile changes how long it takes
         self.halted: BudgetExceededError | None = None
         self.budgets = budgets_of_run(self, parent.budgets if parent else () if budget is None else (budget,))
         self._graph = graph = workflow.graph
@@ -162,7 +163,8 @@ class Run:
             data = self.redactor.entry(kind, self._path(step), data)
         try:
             path = self._path(step) if self._place else step
-            self._journal.append(_new_entry(root.run_id, kind, path, attempt, ordinal, data, time.time()))
+            at = root._epoch + time.monotonic()
+            self._journal.append(_new_entry(root.run_id, kind, path, attempt, ordinal, data, at))
         except Exception as error:
             root._unrecorded = error
             root._scope.cancel()

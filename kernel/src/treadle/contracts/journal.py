@@ -40,7 +40,8 @@ class JournalEntry:
     ``answered`` is what somebody answered to questions of paused steps (``answers``, by gate), and which of them had
     no answer in time (``expired``).
 
-    :param at: when, in seconds since 1970 (UTC).
+    :param at: when, in seconds since 1970 (UTC). A process looks at the clock as it begins or goes on with the run and
+        counts from there, so that the time between two entries of one process is right though the clock is set.
     """
 
     run_id: str
