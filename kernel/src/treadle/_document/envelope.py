@@ -60,9 +60,8 @@ class Envelope(BaseModel):
     def _redact_is_a_flag(cls, schema: dict[str, Any]) -> dict[str, Any]:
         for key, about in schema.items():
             if isinstance(about, Mapping) and not isinstance(about.get("redact", False), bool):
-                raise ValueError(
-                    f"redact of '{key}' must be true or false"
-                )  # `yes` is a text here, and would hide nothing
+                # `yes` is a text here, and would hide nothing
+                raise ValueError(f"redact of '{key}' must be true or false")
         return schema
 
     steps: list[Any] = Field(min_length=1, description="the steps")

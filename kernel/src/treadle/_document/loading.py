@@ -128,9 +128,10 @@ def _check(
     order: Edges | None = None,
 ) -> Workflow:
     linked = Linked(host, report)
-    given = {name: value for name, value in (overrides or {}).items() if value is not None}
-    keys = frozenset(state_keys)
-    document = Document(data=data, linked=linked, source=source, keys=keys, overrides=given, order=order)
+    wins = {name: value for name, value in (overrides or {}).items() if value is not None}
+    document = Document(
+        data=data, linked=linked, source=source, keys=frozenset(state_keys), overrides=wins, order=order
+    )
     workflow = Children(_examine).check(document)
     linked.everything_found()
     if report.errors or workflow is None:

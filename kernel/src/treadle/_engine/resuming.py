@@ -262,11 +262,9 @@ class Record:
         """
         if isinstance(self.workflow, Workflow):
             return self.workflow.with_config(**(config or {}))
-        recorded = self.workflow
+        recorded, settings = self.workflow, {**self.workflow["overrides"], **(config or {})}
         how: dict[str, Any] = {"source": recorded.get("source"), "state_keys": self.state, "order": order}
-        return build_workflow(
-            recorded["document"], host=host, config={**recorded["overrides"], **(config or {})}, **how
-        )
+        return build_workflow(recorded["document"], host=host, config=settings, **how)
 
     def state_before(self, workflow: Workflow, step: str) -> dict[str, Any]:
         """The state as the step saw it: the run's own, and what the steps before it wrote.
