@@ -128,9 +128,9 @@ def _check(
     order: Edges | None = None,
 ) -> Workflow:
     linked = Linked(host, report)
-    wins = {name: value for name, value in (overrides or {}).items() if value is not None}
+    given = {name: value for name, value in (overrides or {}).items() if value is not None}
     document = Document(
-        data=data, linked=linked, source=source, keys=frozenset(state_keys), overrides=wins, order=order
+        data=data, linked=linked, source=source, keys=frozenset(state_keys), overrides=given, order=order
     )
     workflow = Children(_examine).check(document)
     linked.everything_found()
