@@ -151,8 +151,14 @@ async def test_what_cannot_be_resumed_is_refused(tmp_path):
     (tmp_path / "flow.yaml").write_text("name: x\nsteps: [{id: a, type: llm_call, prompt: hi}]\n", encoding="utf-8")
     done = await treadle("run", "flow.yaml", "-p", "mock", "--json", cwd=tmp_path)
     run_id = json.loads(done.stdout)["run_id"]
+    shown = await treadle("show", run_id[:6], cwd=tmp_path)
+    assert shown.stderr == f"error: there is no run '{run_id[:6]}' in .treadle/journal.db; did you mean '{run_id}'?\n"
+    shown = await treadle("show", "nope", cwd=tmp_path)
+    assert shown.stderr == "error: there is no run 'nope' in .treadle/journal.db; `treadle runs` lists them\n"
+    unsaid = await treadle("resume", cwd=tmp_path)
+    assert unsaid.stderr.endswith("Error: Missing argument 'RUN', an id that `treadle runs` lists.\n")
     for arguments, error in [
-        (("nope",), "error: there is no record of a run 'nope'\n"),
+        (("nope",), "error: there is no record of a run 'nope'; `treadle runs` lists what is recorded here\n"),
         ((run_id,), f"error: run {run_id} has succeeded; there is nothing to resume\n"),
         ((run_id, "--assume", "x"), "error: --assume x: must be CALL=done or CALL=not-done\n"),
     ]:

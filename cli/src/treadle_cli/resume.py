@@ -107,6 +107,8 @@ def resume(
 
 def _run_and_decision(approved: Sequence[str], rejected: Sequence[str]) -> tuple[str, Sequence[str], Sequence[str]]:
     """`treadle resume --approve RUN`: the word after the option is the run, as there is no other."""
+    if not approved and not rejected:
+        raise click.UsageError("Missing argument 'RUN', an id that `treadle runs` lists.")
     words = [each for each in (*approved, *rejected) if each]
     if len(words) != 1 or len(approved) + len(rejected) != 1:
         raise click.UsageError("Missing argument 'RUN': treadle resume RUN --approve GATE")

@@ -198,7 +198,9 @@ class Record:
             self.length += 1
             self._add(entry)
         if not self.facts:
-            raise ConfigurationError(f"there is no record of a run '{run_id}'")
+            raise ConfigurationError(
+                f"there is no record of a run '{run_id}'", hint="`treadle runs` lists what is recorded here"
+            )
 
     def spent(self, path: str) -> float:
         """US dollars that a step has cost with all below it, in all its attempts; the whole run under an empty path.

@@ -132,7 +132,9 @@ def show(ctx: click.Context, run_id: str, as_json: bool, folder: str | None) -> 
     with _journal(ctx, folder) as journal:
         run = find_run(journal, run_id)
         if run is None:
-            raise ConfigurationError(f"there is no run '{run_id}' in {journal.store.path}", hint="treadle runs")
+            like = [each["run_id"] for each in list_runs(journal) if each["run_id"].startswith(run_id)]
+            hint = f"did you mean '{like[0]}'?" if len(like) == 1 else "`treadle runs` lists them"
+            raise ConfigurationError(f"there is no run '{run_id}' in {journal.store.path}", hint=hint)
         entries = list(journal.entries(run_id))
     record = Record(run_id, entries)
     result = run_object(record, run)
