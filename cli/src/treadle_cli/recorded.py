@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
@@ -88,6 +89,7 @@ def go_on(
     if journal is None:
         host.sole("journal", f"treadle {ctx.info_name}")
         raise AssertionError("the host has just said that there is none")
+    gc.disable()  # what is read lives until the run has ended: nobody need look through it as it grows
     try:
         record = read(journal)
         _enter(record)
@@ -100,6 +102,9 @@ def go_on(
     except BaseException:
         journal.close()
         raise
+    finally:
+        gc.freeze()
+        gc.enable()
     if not quiet:
         for line in versions or ():
             stderr.line(f"warning: {line}")

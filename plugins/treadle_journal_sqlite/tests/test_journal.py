@@ -14,8 +14,8 @@ import trio
 from crash_world import Log
 
 import treadle
-from treadle import ConfigurationError, JournalEntry, MemoryJournal, StepOutcome
-from treadle_journal_sqlite import JournalError, JournalSettings, SqliteJournal
+from treadle import ConfigurationError, JournalEntry, MemoryJournal, Message, ModelRequest, ModelResponse, StepOutcome
+from treadle_journal_sqlite import JournalError, JournalSettings, SqliteJournal, encoding
 from treadle_journal_sqlite.views import list_runs
 
 
@@ -59,6 +59,31 @@ def test_a_tool_loop_grows_with_its_text_and_not_with_the_square_of_it(tmp_path)
 
     few, many = size(20), size(200)
     assert many < few * 11
+
+
+def test_requests_and_responses_are_made_when_they_are_asked_for_in_any_order(tmp_path, monkeypatch):
+    rounds = 1500  # each request builds on the one before it: more of them than calls may be below each other
+    file = tmp_path / "journal.db"
+    steps = [{"id": "left", "type": "loops", "rounds": rounds, "output": "out"}]
+    crash_world.run(SqliteJournal(file), Log(tmp_path / "log"), {**crash_world.DOCUMENT, "steps": steps})
+    journal = SqliteJournal(file)
+    in_order = [entry.data["request"] for entry in journal.entries("r") if entry.kind == "model_call_started"]
+    assert len(in_order) == rounds
+    made: list[Any] = []
+    load = encoding.load
+    monkeypatch.setattr(encoding, "load", lambda kind, data: made.append(kind) or load(kind, data))
+    entries = list(journal.entries("r"))
+    assert treadle.Record("r", entries).steps["left"].is_done
+    journal.close()
+    assert not {ModelRequest, ModelResponse, Message} & set(made), "of a step that is done nobody asks them"
+    backwards = [entry.data["request"] for entry in reversed(entries) if entry.kind == "model_call_started"]
+    assert backwards[::-1] == in_order
+    response = next(entry.data for entry in entries if entry.kind == "model_call_finished")
+    assert isinstance(response["response"], ModelResponse)
+    assert response["response"] is response["response"]
+    assert "request" not in response
+    with pytest.raises(KeyError):
+        response["request"]
 
 
 def test_a_newer_schema_is_refused(tmp_path):

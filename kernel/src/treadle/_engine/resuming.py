@@ -39,14 +39,24 @@ _ASSUMED = "done before the run was interrupted; its result is not known"
 
 @dataclass(slots=True)
 class RecordedCall:
-    """A call of a model (``asked`` is the request) or tool (its name and arguments). ``answer`` is None where its
-    outcome is unknown."""
+    """A call of a model or tool, as its entry told it. ``answer`` is None where its outcome is unknown."""
 
     ordinal: int
-    asked: Any
-    call_id: str = ""
+    told: Mapping[str, Any]
     answer: Mapping[str, Any] | None = None
     used: bool = False
+
+    @property
+    def call_id(self) -> str:
+        """Of a tool's call."""
+        return str(self.told.get("call_id", ""))
+
+    @property
+    def asked(self) -> Any:
+        """The request to a model; a tool's name and arguments. Made when it is asked for: of most it never is."""
+        if "request" in self.told:
+            return self.told["asked"] if "asked" in self.told else self.told["request"]
+        return self.told["tool_name"], self.told["arguments"]
 
     def is_for(self, asked: Any, redactor: Redactor) -> bool:
         """Whether that was asked. Hashes of what was redacted differ from process to process and do not count."""
@@ -188,8 +198,8 @@ class Record:
         self._steps_below: dict[str, dict[str, None]] = {}
         self._tried_anew: set[str] = set()
         """Steps that had failed when another process went on, and whose child runs go on where they were."""
-        self._spent: list[tuple[str, float]] = []
-        self._unheard: dict[tuple[str, int, int], float] = {}
+        self._spent: list[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = []
+        self._unheard: dict[tuple[str, int, int], Mapping[str, Any]] = {}
         self._last = 0.0
         for entry in entries:
             if entry.kind not in ("run_started", "run_resumed") or entry.step:
@@ -207,10 +217,8 @@ class Record:
 
         A call that may have cost something, and of which nobody knows what, counts with what was reserved for it.
         """
-        unheard = [(place, usd) for (place, *_), usd in self._unheard.items()]
-        return sum(
-            usd for place, usd in (*self._spent, *unheard) if not path or place == path or place.startswith(f"{path}.")
-        )
+        calls = [*self._spent, *((place, begun, begun) for (place, *_), begun in self._unheard.items())]
+        return sum(_cost(*call) for place, *call in calls if not path or place == path or place.startswith(f"{path}."))
 
     @property
     def fixed(self) -> Collection[str]:
@@ -360,14 +368,9 @@ class Record:
     def _add_cost(self, entry: JournalEntry) -> None:
         data, call = entry.data, (entry.step, entry.attempt, entry.ordinal)
         if entry.kind == "model_call_started":
-            self._unheard[call] = data.get("reserved_usd", 0.0)
+            self._unheard[call] = data
         elif entry.kind == "model_call_finished":
-            reserved = self._unheard.pop(call, 0.0)
-            if "response" in data:
-                cost = data["response"].cost_usd
-                self._spent.append((entry.step, reserved if cost is None else cost))
-            else:
-                self._spent.append((entry.step, data.get("reserved_usd", 0.0)))
+            self._spent.append((entry.step, data, self._unheard.pop(call, {})))
 
     def _add_to_step(self, entry: JournalEntry, step: StepRecord) -> None:
         data = entry.data
@@ -382,11 +385,8 @@ class Record:
         elif entry.kind == "step_finished":
             step.result, step.outcome = data["result"], data.get("outcome", step.outcome)
             self.gates.note(entry.step, data["result"], entry.attempt)
-        elif entry.kind == "model_call_started":
-            calls.append(RecordedCall(entry.ordinal, data.get("asked", data["request"])))
-        elif entry.kind == "tool_call_started":
-            asked = (data["tool_name"], data["arguments"])
-            calls.append(RecordedCall(entry.ordinal, asked, data["call_id"]))
+        elif entry.kind.endswith("call_started"):
+            calls.append(RecordedCall(entry.ordinal, data))
         else:
             for call in reversed(calls):
                 if call.ordinal == entry.ordinal:
@@ -421,6 +421,14 @@ def _outer(path: str) -> Iterator[str]:
     while end >= 0:
         yield path[:end]
         end = path.find(".", end + 1)
+
+
+def _cost(finished: Mapping[str, Any], begun: Mapping[str, Any]) -> float:
+    """What a call counts with, of which nobody may know what it has cost."""
+    if "response" not in finished:
+        return float(finished.get("reserved_usd", 0.0))
+    cost: float | None = finished["response"].cost_usd
+    return float(begun.get("reserved_usd", 0.0)) if cost is None else cost
 
 
 def _text(asked: Any) -> str:

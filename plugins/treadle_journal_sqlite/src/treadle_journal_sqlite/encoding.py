@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -201,15 +201,22 @@ class Decoder:
         self._text = text
         self._kept: dict[str, Any] = {}
         self._messages: dict[int, tuple[Message, ...]] = {}
+        self._requests: dict[int, _Later] = {}
+        """Those whose messages have not been asked for, by the number of their entries."""
         self._results: dict[str, StepResult] = {}
         self._steps: list[str] = []
 
-    def decode(self, seq: int, kind: str, step: str, text: str) -> dict[str, Any]:
+    def decode(self, seq: int, kind: str, step: str, text: str) -> Mapping[str, Any]:
         """The data of an entry."""
         if kind == "step_started":  # the commonest first: a run may have tens of thousands
             self._results.pop(step, None)
             if text == "{}":
                 return {}
+        if kind.startswith("model_call") and '"h":' not in text:  # or the journal may be closed by then
+            later = _Later(text, lambda name, value: self._value(name, value, kind, seq))
+            if kind == "model_call_started":
+                self._requests[seq] = later
+            return later
         raw = _DECODER.raw_decode(text)[0]
         if kind == "step_finished":
             result = self._results[step] = self._step_result(raw["result"])
@@ -249,12 +256,29 @@ class Decoder:
         return json.loads(self._kept[key])
 
     def _request(self, value: Mapping[str, Any], name: str, seq: int) -> ModelRequest:
-        before = self._messages.get(value["base"], ())[: value["same"]]
-        messages = (*before, *(load(Message, self._get(each)) for each in value["added"]))
+        messages = self._messages.get(seq) if name == "request" else None
+        if messages is None:
+            messages = self._told(value)
         if name == "request":
             self._messages[seq] = messages
         plain: ModelRequest = load(ModelRequest, self._get(value["rest"]))
         return replace(plain, messages=messages)
+
+    def _told(self, value: Mapping[str, Any]) -> tuple[Message, ...]:
+        """The messages of a request. Those of the requests that it builds on, any number of them, are made first."""
+        pending = []
+        while (base := value["base"]) in self._requests and base not in self._messages:
+            pending.append((base, value))
+            value = self._requests.pop(base).raw["request"]
+        messages = self._with_base(value)
+        for base, value in reversed(pending):
+            self._messages[base] = messages
+            messages = self._with_base(value)
+        return messages
+
+    def _with_base(self, value: Mapping[str, Any]) -> tuple[Message, ...]:
+        before = self._messages.get(value["base"], ())[: value["same"]]
+        return (*before, *(load(Message, self._get(each)) for each in value["added"]))
 
     def _step_result(self, value: Mapping[str, Any]) -> StepResult:
         plain = self._get(value["fields"])
@@ -287,6 +311,39 @@ class Decoder:
                 RunWarning(run_id=value["run_id"], step_id=step_id, message=text) for step_id, text in value["warnings"]
             ),
         )
+
+
+class _Later(Mapping[str, Any]):
+    """The data of an entry, each value made when it is first asked for. Of a long run that goes on few ever are."""
+
+    __slots__ = ("_made", "_make", "_raw", "_text")
+
+    def __init__(self, text: str, make: Callable[[str, Any], Any]) -> None:
+        self._text = text
+        self._make = make
+        self._raw: Mapping[str, Any] | None = None
+        self._made: dict[str, Any] = {}
+
+    @property
+    def raw(self) -> Mapping[str, Any]:
+        """As it was written."""
+        if self._raw is None:
+            self._raw = _DECODER.raw_decode(self._text)[0]
+        return self._raw
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = self._make(name, self.raw[name])
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.raw
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.raw)
+
+    def __len__(self) -> int:
+        return len(self.raw)
 
 
 def undecided(step_id: str) -> StepResult:
