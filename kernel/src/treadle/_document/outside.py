@@ -199,6 +199,6 @@ def _refusals(request: ModelRequest, provider: Provider, config: RunConfig, host
     for each in candidates_for(host, provider, request.model, build, named=named):
         if each.provider is None or each.model is None:
             continue
-        if not each.provider.refusals(replace(request, model=each.model)):
+        if not each.provider.refusals(request if each.model == request.model else replace(request, model=each.model)):
             return []
     return provider.refusals(request)
