@@ -38,8 +38,10 @@ def list_runs(
     :param since: seconds since 1970; a run that began then is in it.
     :param until: a run that began then is not in it.
     """
+    is_running = status in ("running", "interrupted")
     tests: list[tuple[str, Any]] = [
         ("workflow = ?", workflow),
+        ("status = ?", "running" if is_running else status),
         ("instr(providers, ' ' || ?)", provider),
         ("started >= ?", since),
         ("started < ?", until),
@@ -49,9 +51,9 @@ def list_runs(
     given = [(test, value) for test, value in tests if value is not None]
     where = f"WHERE {' AND '.join(test for test, _ in given)}" if given else ""
     found: list[dict[str, Any]] = []
-    # Whether a run is still under way is not in the file, so what is asked of its status is asked here.
+    # Whether a run is still under way is not in the file, so that is asked here.
     query = f"SELECT {_COLUMNS} FROM runs {where} ORDER BY started DESC, rowid DESC"
-    last = f" LIMIT {limit}" if limit is not None and status is None else ""
+    last = f" LIMIT {limit}" if limit is not None and not is_running else ""
     for row in journal.store.rows(query + last, [value for _, value in given]):
         run = _run(row)
         if status is None or run["status"] == status:
