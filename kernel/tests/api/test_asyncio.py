@@ -205,7 +205,7 @@ def test_a_session_that_breaks_ends_what_runs_in_it_by_its_error(host):
 def test_under_asyncio_there_are_the_same_methods(ours, theirs):
     """Programs see one type. What the engine keeps for its own use is not theirs."""
     inner = {"provider", "built_provider", "tool", "role", "price", "close", "observe", "expect_price", "layers_around"}
-    inner |= {"new_budget", "token_counter"}
+    inner |= {"new_budget", "token_counter", "waits_for_journal"}
 
     def public(kind: type) -> set[str]:
         return {name for name in vars(kind) if not name.startswith("_") and name not in inner}

@@ -217,18 +217,27 @@ def test_a_run_under_way_is_kept_however_many_others_finish():
     assert [entry.kind for entry in journal.entries("long")] == ["run_started"]
 
 
-async def test_a_journal_may_wait_after_each_call_and_before_anything_acts_on_it():
+class Waiting(RecordingJournal):
+    """Says in a log what it is told, and by what it is asked to wait."""
+
+    def __init__(self, log: list[str]) -> None:
+        super().__init__()
+        self.log = log
+
+    def append(self, entry: JournalEntry) -> None:
+        super().append(entry)
+        self.log.append(entry.kind)
+
+    async def settle(self) -> None:
+        await trio.lowlevel.checkpoint()
+        self.log.append("settled")
+
+    def will_settle(self) -> None:
+        self.log.append("told")
+
+
+async def test_a_journal_may_wait_before_anything_acts_on_what_was_appended():
     log: list[str] = []
-
-    class Waiting(RecordingJournal):
-        def append(self, entry: JournalEntry) -> None:
-            super().append(entry)
-            if entry.kind.endswith("call_finished"):
-                log.append(entry.kind)
-
-        async def settle(self) -> None:
-            await trio.lowlevel.checkpoint()
-            log.append("settled")
 
     async def works(ctx):
         await ctx.complete(request())
@@ -239,13 +248,37 @@ async def test_a_journal_may_wait_after_each_call_and_before_anything_acts_on_it
             await ctx.call_tool("echo", {})
         log.append("a has the error")
 
-    host = host_of({"a": works}, provider=provider_of(), tools={"echo": type("E", (Echo,), {"log": []})})
-    await run(flow(host, act("a")), journal=Waiting())
+    async def follows(ctx):
+        log.append("b begins")
+
+    class Logged(Echo):
+        async def call(self, arguments, context):
+            log.append("tool")
+            return await super().call(arguments, context)
+
+    steps = {"a": works, "b": follows}
+    host = host_of(steps, provider=provider_of(), tools={"echo": type("E", (Logged,), {"log": []})})
+    await run(flow(host, act("a"), act("b", depends_on=["a"])), journal=Waiting(log))
     assert log == [
-        *("model_call_finished", "settled", "a has the reply"),
-        *("tool_call_finished", "settled", "a has the result"),
-        *("tool_call_finished", "settled", "a has the error"),
+        *("told", "run_started", "step_started"),
+        *("model_call_started", "settled", "model_call_finished", "settled", "a has the reply"),
+        *("tool_call_started", "settled", "tool", "tool_call_finished", "settled", "a has the result"),
+        *("tool_call_started", "settled", "tool", "tool_call_finished", "settled", "a has the error"),
+        *("step_finished", "step_started", "settled", "b begins"),
+        *("step_finished", "run_finished", "settled"),
     ]
+
+
+async def test_a_journal_that_says_that_all_is_kept_is_not_waited_for():
+    log: list[str] = []
+
+    async def works(ctx):
+        await ctx.complete(request())
+
+    journal = Waiting(log)
+    journal.is_settled = True
+    await run(flow(host_of({"a": works}, provider=provider_of()), act("a")), journal=journal)
+    assert "settled" not in log
 
 
 async def test_a_journal_that_cannot_settle_ends_the_run_whoever_catches_it():
@@ -268,8 +301,9 @@ async def test_a_reply_that_is_being_kept_is_not_lost_to_a_cancellation(autojump
 
     class Slow(RecordingJournal):
         async def settle(self) -> None:
-            await trio.sleep(5)
-            kept.append("kept")
+            if self.kept[-1].kind == "model_call_finished":
+                await trio.sleep(5)
+                kept.append("kept")
 
     async def works(ctx):
         await ctx.complete(request())

@@ -1,7 +1,7 @@
 """A run with parallel steps, a tool loop, a nested child and a ``once`` tool, whose calls are counted in a file.
 
-As a program, ``python crash_world.py FOLDER N [before]``, it kills itself at its Nth journal write: after it, or
-``before`` it.
+As a program, ``python crash_world.py FOLDER N [before] [many]``, it kills itself at its Nth journal write: after it, or
+``before`` it. With ``many`` it is :data:`MANY` smaller runs at once, whose entries the journal keeps together.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,17 @@ DOCUMENT = {
         {"id": "last", "type": "loops", "rounds": 1, "depends_on": ["sub", "mail"], "output": "last"},
     ],
 }
+MANY = 5
+
+
+def small(run_id: str) -> dict[str, Any]:
+    """A document whose calls are told from those of other runs."""
+    steps = [
+        {"id": f"{run_id}_left", "type": "loops", "rounds": 2, "output": "left"},
+        {"id": f"{run_id}_mail", "type": "sends", "output": "mail"},
+        {"id": f"{run_id}_last", "type": "loops", "rounds": 1, "depends_on": [f"{run_id}_left", f"{run_id}_mail"]},
+    ]
+    return {"name": "small", "config": {"max_retries": 0, "provider": "counted"}, "steps": steps}
 
 
 class Log:
@@ -193,6 +205,16 @@ class Crashing(Journal):
         self.inner.close()
 
 
+class Settling(Crashing):
+    """One whose entries may wait for those of other runs."""
+
+    def will_settle(self) -> None:
+        self.inner.will_settle()
+
+    async def settle(self) -> None:
+        await self.inner.settle()
+
+
 def extras(log: Log) -> dict[str, Any]:
     provider = type("Provider", (Counted,), {"log": log})
     return {
@@ -212,17 +234,32 @@ def run(journal: Journal, log: Log, document: Mapping[str, Any] = DOCUMENT) -> R
     return trio.run(main)
 
 
-def resume(journal: Journal, log: Log, assume: Mapping[str, str] | None = None) -> RunResult:
+def run_many(journal: Journal, log: Log) -> None:
+    """Run :data:`MANY` small ones at once."""
+
+    async def main() -> None:
+        async with treadle.open(journal=journal, **extras(log)) as session, trio.open_nursery() as nursery:
+            for number in range(MANY):
+                workflow = treadle.build_workflow(small(f"r{number}"), host=session.host)
+                nursery.start_soon(partial(session.run, workflow, run_id=f"r{number}"))
+
+    trio.run(main)
+
+
+def resume(journal: Journal, log: Log, assume: Mapping[str, str] | None = None, *, run_id: str = "r") -> RunResult:
     """Go on."""
 
     async def main() -> RunResult:
         async with treadle.open(journal=journal, **extras(log)) as session:
-            return await session.resume("r", assume=assume)
+            return await session.resume(run_id, assume=assume)
 
     return trio.run(main)
 
 
 if __name__ == "__main__":
     place = Path(sys.argv[1])
-    disk = SqliteJournal(place / "journal.db")
-    run(Crashing(disk, int(sys.argv[2]), before="before" in sys.argv, kills=True), Log(place / "log"))
+    how: dict[str, Any] = {"before": "before" in sys.argv, "kills": True}
+    if "many" in sys.argv:
+        run_many(Settling(SqliteJournal(place / "journal.db"), int(sys.argv[2]), **how), Log(place / "log"))
+    else:
+        run(Crashing(SqliteJournal(place / "journal.db"), int(sys.argv[2]), **how), Log(place / "log"))

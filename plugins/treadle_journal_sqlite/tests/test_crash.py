@@ -29,10 +29,17 @@ def whole(folder: Path, document: Mapping[str, Any] = crash_world.DOCUMENT) -> t
     return crash_world.run(journal, log, document), log.counts(), journal.count
 
 
-def finished_calls(entries: list[JournalEntry]) -> Counter[str]:
+def asked_calls(entries: list[JournalEntry]) -> set[str]:
+    """What the record says was begun, in the words of the log."""
+    asked: dict[tuple[Any, ...], str] = {}
+    finished_calls(entries, asked)
+    return set(asked.values())
+
+
+def finished_calls(entries: list[JournalEntry], asked: dict[tuple[Any, ...], str] | None = None) -> Counter[str]:
     """What the record says was done, in the words of the log."""
     found: Counter[str] = Counter()
-    asked: dict[tuple[Any, ...], str] = {}
+    asked = {} if asked is None else asked
     for entry in entries:
         key = (entry.step, entry.attempt, entry.ordinal, entry.kind[:4])
         if entry.kind == "model_call_started":
@@ -53,16 +60,16 @@ def cut_off(entries: Iterable[JournalEntry]) -> bool:
     return calls["model_call_started"] != calls["model_call_finished"]
 
 
-def go_on(folder: Path, log: Log) -> RunResult:
+def go_on(folder: Path, log: Log, run_id: str = "r") -> RunResult:
     """Resume, and say of every call that is asked about what the log says of it."""
     done_before = log.counts()
-    result = crash_world.resume(SqliteJournal(folder / "journal.db"), log)
+    result = crash_world.resume(SqliteJournal(folder / "journal.db"), log, run_id=run_id)
     if result.status == "paused":
         assume = {}
         for pending in result.pending:
             name = f"tool {pending.tool_name} {'-'.join(map(str, pending.details['arguments'].values()))}"
             assume[pending.call_id or ""] = "done" if done_before[name] else "not-done"
-        result = crash_world.resume(SqliteJournal(folder / "journal.db"), log, assume)
+        result = crash_world.resume(SqliteJournal(folder / "journal.db"), log, assume, run_id=run_id)
     return result
 
 
@@ -113,6 +120,51 @@ def test_after_a_kill_the_run_goes_on(tmp_path, number):
 @pytest.mark.parametrize("number", range(1, WRITES + 1))
 def test_after_a_kill_at_every_write_the_run_goes_on(tmp_path, number, how):
     kill_at(tmp_path, number, *how)
+
+
+WRITES_OF_MANY = 22 * crash_world.MANY
+"""Of all runs at once; `test_the_runs_at_once_have_so_many_writes` holds them to that."""
+
+
+def kill_many_at(folder: Path, number: int, *how: str) -> None:
+    program, log = Path(__file__).with_name("crash_world.py"), Log(folder / "log")
+    ended = subprocess.run([sys.executable, str(program), str(folder), str(number), *how, "many"], capture_output=True)
+    assert ended.returncode == -9, ended.stderr.decode()
+    begun = log.counts()
+    for run_id in map("r{}".format, range(crash_world.MANY)):
+        journal = SqliteJournal(folder / "journal.db")
+        entries = list(journal.entries(run_id))
+        journal.close()
+        acted = {call for call in begun if f"{run_id}_" in call}
+        assert acted <= asked_calls(entries), "a call was made that was not recorded before"
+        if not entries or entries[-1].kind == "run_finished":
+            continue
+        result = go_on(folder, log, run_id)
+        assert result.status == "success", result.error
+        assert set(result.final_state) == {"left", "mail"}
+        for call in finished_calls(entries):
+            assert log.counts()[call] == begun[call], f"{call} was finished, and was made again"
+    done = log.counts()
+    assert all(done[call] == 1 for call in done if call.startswith("tool send")), "a once call was made twice"
+    assert all(times - begun[call] <= 1 for call, times in done.items())
+
+
+def test_the_runs_at_once_have_so_many_writes(tmp_path):
+    journal = Crashing(MemoryJournal(), 0)
+    crash_world.run_many(journal, Log(tmp_path / "log"))
+    assert journal.count == WRITES_OF_MANY
+
+
+@pytest.mark.parametrize("number", [14, 41, 78])
+def test_after_a_kill_runs_at_once_go_on(tmp_path, number):
+    kill_many_at(tmp_path, number)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("how", [(), ("before",)], ids=["after", "before"])
+@pytest.mark.parametrize("number", range(1, WRITES_OF_MANY + 1, 2))
+def test_after_a_kill_at_writes_of_many_runs_they_go_on(tmp_path, number, how):
+    kill_many_at(tmp_path, number, *how)
 
 
 @st.composite

@@ -6,6 +6,7 @@ import sqlite3
 import threading
 import time
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import crash_world
@@ -311,3 +312,109 @@ def test_a_clock_that_is_set_meanwhile_does_not_change_how_long_a_listed_run_too
             assert [run["status"] for run in list_runs(journal)] == ["success", "success"]
 
     trio.run(main)
+
+
+def kinds(file: Path, run_id: str) -> list[str]:
+    """What another process can read."""
+    journal = SqliteJournal(file)
+    found = [entry.kind for entry in journal.entries(run_id)]
+    journal.close()
+    return found
+
+
+@pytest.fixture(scope="module")
+def workflow() -> treadle.Workflow:
+    steps = [{"id": "a", "type": "llm_call", "prompt": "x"}]
+    return treadle.build_workflow({"name": "w", "config": {"provider": "mock"}, "steps": steps})
+
+
+def begun(run_id: str, workflow: treadle.Workflow) -> JournalEntry:
+    return JournalEntry(run_id, "run_started", data={"workflow": workflow, "state": {}})
+
+
+def called(run_id: str) -> JournalEntry:
+    return JournalEntry(run_id, "tool_call_started", step="a", attempt=1, data={"tool_name": "t"})
+
+
+def answered(run_id: str) -> JournalEntry:
+    return JournalEntry(run_id, "answered", data={"answers": {"gate": "yes"}, "expired": {}})
+
+
+@pytest.fixture
+def never_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits is not written a moment later."""
+    monkeypatch.setattr("treadle_journal_sqlite.waiting._SECONDS", 1000)
+
+
+def test_what_runs_append_at_once_is_kept_together_when_that_is_awaited(tmp_path, workflow, never_by_itself):
+    file = tmp_path / "journal.db"
+    journal = SqliteJournal(file)
+    journal.will_settle()
+    for run_id in ("one", "two"):
+        journal.append(begun(run_id, workflow))
+    assert kinds(file, "one") == ["run_started"]  # it was alone then
+    assert kinds(file, "two") == []
+    assert not journal.is_settled
+    flushed: list[str] = []
+    journal.store._db.set_trace_callback(lambda text: flushed.append(text) if text == "COMMIT" else None)
+
+    async def calls(run_id: str) -> None:
+        journal.append(called(run_id))
+        await journal.settle()
+        assert kinds(file, run_id) == ["run_started", "tool_call_started"]
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            for run_id in ("one", "two"):
+                nursery.start_soon(calls, run_id)
+
+    trio.run(main)
+    assert journal.is_settled
+    assert flushed == ["COMMIT"]
+    journal.close()
+
+
+def test_an_answer_is_kept_at_once_with_what_waited(tmp_path, workflow, never_by_itself):
+    file = tmp_path / "journal.db"
+    journal = SqliteJournal(file)
+    journal.will_settle()
+    for run_id in ("one", "two"):
+        journal.append(begun(run_id, workflow))
+    journal.append(answered("one"))
+    assert kinds(file, "two") == ["run_started"]
+    assert kinds(file, "one") == ["run_started", "answered"]
+    journal.close()
+
+
+def test_nothing_waits_where_nobody_awaits_that_or_one_run_is_under_way(tmp_path, workflow, never_by_itself):
+    file = tmp_path / "journal.db"
+    journal = SqliteJournal(file)
+    for run_id in ("one", "two"):
+        journal.append(begun(run_id, workflow))
+        assert kinds(file, run_id) == ["run_started"]
+    journal.close()
+    alone = SqliteJournal(tmp_path / "alone.db")
+    alone.will_settle()
+    for entry in (begun("one", workflow), called("one")):
+        alone.append(entry)
+        assert alone.is_settled
+    assert kinds(tmp_path / "alone.db", "one") == ["run_started", "tool_call_started"]
+    alone.close()
+
+
+def test_what_of_several_runs_cannot_be_kept_is_told_to_whoever_awaits_it(tmp_path, workflow, monkeypatch):
+    monkeypatch.setattr("treadle_journal_sqlite.store._BUSY_MS", 1)
+    file = tmp_path / "journal.db"
+    journal = SqliteJournal(file)
+    journal.will_settle()
+    with sqlite3.connect(file, isolation_level=None) as other:
+        journal.append(begun("one", workflow))
+        other.execute("BEGIN IMMEDIATE")
+        journal.append(begun("two", workflow))
+        with pytest.raises(JournalError, match="another process holds it"):
+            trio.run(journal.settle)
+        other.execute("ROLLBACK")
+    other.close()
+    trio.run(journal.settle)
+    assert kinds(file, "two") == ["run_started"]
+    journal.close()

@@ -191,6 +191,8 @@ class RunningStep(StepContext):
         asked = copy.deepcopy(arguments)  # the tool may change what it gets
         data = {"call_id": call_id, "tool_name": name, "arguments": asked}
         run.record("tool_call_started", self.step_id, self.attempt, ordinal, data)
+        if run.session.waits_for_journal:
+            await settle(run)
         if run.hub.active:
             run.hub.send(ToolCallStarted(run_id=self.run_id, step_id=self.step_id, call_id=call_id, tool_name=name))
         started = trio.current_time()

@@ -170,6 +170,8 @@ class Gateway:
             request = cast(ModelRequest, events.reserved.call.request)
         try:
             events.begin(request)
+            if self._session.waits_for_journal:
+                await settle(site.run)
             self._session.expect_price(provider, request.model)
             layers = self._session.layers_around(provider.name)
             async with _through(layers, provider.exchange)(request) as events.source:
@@ -222,6 +224,8 @@ class Gateway:
         data: dict[str, Any] = {"request": request, "provider": name, **_reserved(reserved)}
         try:
             run.record("model_call_started", site.step_id, site.attempt, ordinal, data)
+            if self._session.waits_for_journal:
+                await settle(run)
             response = await provider.embed(request)
         except BaseException as error:
             may_have_cost = _may_have_cost(error)

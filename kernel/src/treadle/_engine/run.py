@@ -21,6 +21,7 @@ from treadle._engine.ending import first_failed, note_unfinished, status_of
 from treadle._engine.failures import Failure, wait_before
 from treadle._engine.gateway import Gateway
 from treadle._engine.going_on import below, go_on, record_start, restore, time_left, time_used
+from treadle._engine.journal import settle
 from treadle._engine.meter import Meter
 from treadle._engine.observers import Hub
 from treadle._engine.progress import Progress
@@ -270,6 +271,8 @@ class Run:
             result = self.redactor.hide(replace(real, step_results=steps, final_state=final))
         self.record("run_finished", "", attempt, 0, {"result": result})
         if self._parent is None:
+            if self.session.waits_for_journal:
+                await settle(self)
             self.hub.send(RunFinished(run_id=self.run_id, result=result))
         return real, result
 
@@ -365,6 +368,8 @@ class Run:
             self.hub.send(StepStarted(run_id=self.run_id, step_id=step.id, attempt=progress.attempt))
 
     async def _run_step(self, index: int, step: Step, sees: int, progress: Progress) -> None:
+        if (sees or self._parent is not None) and self.session.waits_for_journal:
+            await settle(self)  # the end of what it comes after
         steps = StepsView(self, sees)
         view = StateView(self._state, sees, steps)
         while True:

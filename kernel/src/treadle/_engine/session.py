@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -50,7 +49,9 @@ class Session:
     def __init__(self, nursery: trio.Nursery, host: Host, journal: Journal) -> None:
         self.host = host
         self.journal = journal
-        self.waits_for_journal: bool = type(journal).settle is not Journal.settle
+        self._settles = type(journal).settle is not Journal.settle
+        if self._settles:
+            journal.will_settle()
         self.call_layers: Sequence[ProviderLayer] = [layer for _, layer in _layers(host, "call")]
         self._around: dict[str, Sequence[ProviderLayer]] = {}
         self._shared = _layers(host, "candidate")
@@ -60,6 +61,11 @@ class Session:
         self._singles: dict[tuple[str, str], Any] = {}
         self._prices: Sequence[PriceSource] | None = None
         self._price_sources: Resource[Sequence[PriceSource]] = Resource(nursery, partial(_price_sources, host))
+
+    @property
+    def waits_for_journal(self) -> bool:
+        """Whether something was appended that may not be kept yet."""
+        return self._settles and not self.journal.is_settled
 
     async def run(
         self,
@@ -303,7 +309,7 @@ class Session:
         own = overrides.get(self.host.get("provider", name).name) if overrides else None
         if own and isinstance(self.host.load("provider", name), GivenProvider):
             own = None  # there is one of it, which has its settings
-        return own, (name, json.dumps(own, sort_keys=True, default=str) if own else "")
+        return own, (name, repr(own) if own else "")
 
     def _single(self, role: Role, name: str) -> Any:
         found = self._singles.get((role, name))

@@ -68,15 +68,18 @@ class Journal(ABC):
     """Keeps entries in the order in which they were appended.
 
     An entry is appended before anything acts on what it says. Appending is synchronous and must not wait on
-    another process; what is appended is not changed afterwards by its caller.
+    another process; what is appended is not changed afterwards by its caller. It is kept when :meth:`append` returns,
+    unless the caller has said that it awaits :meth:`settle`.
 
     A ``run_resumed`` goes by what its process has read of the run: it says in ``after`` how many entries that were, and
     is refused where there are others by then, as the run would do again what another process has done.
 
     :cvar outlives_process: whether another process can read what is appended; a run can then wait for a person.
+    :ivar is_settled: whether there is nothing to wait for: :meth:`settle` is then not called.
     """
 
     outlives_process: ClassVar[bool] = True
+    is_settled: bool = False
 
     @abstractmethod
     def append(self, entry: JournalEntry) -> None:
@@ -92,10 +95,20 @@ class Journal(ABC):
     async def settle(self) -> None:
         """Wait until what was appended is where it is to be kept; by default it is.
 
-        Called after the answer of a model or the end of a tool's call has been appended, and before anything acts on
-        it. For journals that write where an append could have to wait: it is not cancelled, and must come to an end.
+        Called before a model or a tool is called, after its answer or its end, before a step begins that comes after
+        another, and at the end of a run: always after the entry, and before anything acts on it. For journals that
+        write where an append could have to wait, and for those that write what several runs have appended at once. It
+        is not cancelled, and must come to an end.
 
         :raises OSError: as :meth:`append`.
+        """
+        return
+
+    def will_settle(self) -> None:
+        """Told by a session that awaits :meth:`settle`. What is appended need then only be kept when that has returned,
+        in order; a step's or child run's beginning, and a step's end that nothing follows, a moment later.
+
+        A journal around another one passes it on if its :meth:`settle` awaits the other's.
         """
         return
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -31,11 +32,16 @@ from treadle.contracts.events import RunWarning
 from treadle.contracts.results import json_value
 from treadle.messages import dump, load
 
-__all__ = ["Decoder", "Encoder"]
+__all__ = ["Asked", "Decoder", "Encoder"]
+
+Asked = tuple[str, str, str | None, Sequence[Message]]
+"""Run, step and key of a request, and its messages."""
 
 _LONG = 512
 _DECODER = json.JSONDecoder()
 _STATUSES: Mapping[str, StepStatus] = {str(each): each for each in StepStatus}
+_CONSTANT_KEPT = 5
+"""Texts of what many runs have, beside those of runs under way."""
 _ENCODER = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
 _RESULT_FIELDS = [
     each.name for each in fields(StepResult) if each.name not in ("exception", "usage", "output", "pending")
@@ -43,110 +49,127 @@ _RESULT_FIELDS = [
 
 
 class Encoder:
-    """Makes the JSON text of entries. Long texts are kept apart: ``longer`` holds those of the last entry by digest."""
+    """Makes the JSON text of entries. Long texts are kept apart: ``longer`` holds those of the last entry by digest.
+
+    ``asked`` is what the last entry asked of a model, to be handed to :meth:`appended` once its number is known.
+    """
 
     def __init__(self) -> None:
         self.longer: dict[bytes, str] = {}
+        self.asked: Asked | None = None
         self.kept: KeptDocument | None = None
         """That of a run that was read, which need not be kept anew as it goes on."""
-        self._workflow_text: tuple[Workflow, dict[str, Any], str] | None = None
-        self._last: dict[tuple[str, str, str | None], tuple[int, Sequence[Message]]] = {}
-        self._workflows: dict[tuple[str, int], tuple[Workflow, Any]] = {}
-        self._asked: tuple[tuple[str, str, str | None], Sequence[Message]] | None = None
+        self._last: dict[str, dict[tuple[str, str | None], tuple[int, Sequence[Message]]]] = {}
+        self._constant: dict[int, tuple[Any, str, dict[bytes, str]]] = {}
+        self._kept_for: dict[str, set[int]] = {}
+        self._runs_with: Counter[int] = Counter()
 
     def encode(self, run_id: str, step: str, data: Mapping[str, Any]) -> str:
         """The text of an entry."""
-        self.longer, self._asked = {}, None
-        return _json({name: self._value(name, value, (run_id, step)) for name, value in data.items()})
+        self.longer, self.asked = {}, None
+        place = run_id, step
+        return f"{{{','.join([_pair(name, self._value(name, value, place)) for name, value in data.items()])}}}"
 
-    def appended(self, seq: int) -> None:
-        """The entry has that number. What is asked next is told by what is new in it."""
-        if self._asked is not None:
-            place, messages = self._asked
-            self._last[place] = seq, messages
+    def appended(self, asked: Asked, seq: int) -> None:
+        """The entry that asked has that number. What is asked next is told by what is new in it."""
+        run_id, step, key, messages = asked
+        self._last.setdefault(run_id, {})[step, key] = seq, messages
 
     def forget(self, run_id: str) -> None:
         """The run is over."""
-        self._last = {key: last for key, last in self._last.items() if key[0] != run_id}
-        self._workflows = {key: each for key, each in self._workflows.items() if key[0] != run_id}
+        self._last.pop(run_id, None)
+        for constant in self._kept_for.pop(run_id, ()):
+            self._runs_with[constant] -= 1
+            if not self._runs_with[constant] and len(self._constant) > _CONSTANT_KEPT:
+                del self._constant[constant], self._runs_with[constant]
 
-    def _value(self, name: str, value: Any, place: tuple[str, str]) -> Any:
+    def _value(self, name: str, value: Any, place: tuple[str, str]) -> str:
         if isinstance(value, ModelRequest):
             return self._request(value, place, is_chained=name == "request")
         if isinstance(value, EmbedRequest):
-            return {"embed": self.put(dump(value))}
+            return _object(embed=self.put(dump(value)))
         if isinstance(value, ModelResponse | EmbedResponse):
             kind = "embedded" if isinstance(value, EmbedResponse) else "response"
-            return {kind: self.put(dump(value))}
+            return _object(**{kind: self.put(dump(value))})
         if isinstance(value, StepResult):
             return self._step_result(value)
         if isinstance(value, StepOutcome):
             return self._outcome(value)
         if isinstance(value, RunResult):
             return self._run_result(value)
-        if isinstance(value, Workflow):
-            # A run may have any number of child runs of one workflow, which is then kept already.
-            known = self._workflows.get((place[0], id(value)))
-            if known is None:
-                known = self._workflows[place[0], id(value)] = value, self._workflow(value)
-            return known[1]
+        if isinstance(value, Workflow) or name == "versions":
+            return self._constant_text(value, place[0])
         if name == "workflow" and isinstance(value, Mapping):  # as it was read, of a run that is forked
-            files = {path: self.put(data) for path, data in value["files"].items()}
-            return {**value, "document": self.put(value["document"]), "files": files}
+            text = _json({name: each for name, each in value.items() if name not in ("document", "files")})
+            return self._with_document(text, self.put(value["document"]), value["files"])
         return self.put(json_value(value))
 
-    def put(self, value: Any) -> Any:
-        """A JSON value in its place, or the key of it where it is long."""
-        if value is None or type(value) in (int, bool, float):
-            return {"v": value}
+    def put(self, value: Any) -> str:
+        """The text of a JSON value in its place, or of the key of it where it is long."""
         text = _json(value)
-        if len(text) <= _LONG:
-            return {"v": value}
-        return self._kept(text)
+        return f'{{"v":{text}}}' if len(text) <= _LONG else self._kept(text)
 
-    def _kept(self, text: str) -> dict[str, str]:
+    def _kept(self, text: str) -> str:
         digest = hashlib.blake2b(text.encode("ascii"), digest_size=16)
         self.longer[digest.digest()] = text
-        return {"h": digest.hexdigest()}
+        return f'{{"h":"{digest.hexdigest()}"}}'
 
-    def _request(self, request: ModelRequest, place: tuple[str, str], *, is_chained: bool) -> Any:
-        base, before = self._last.get((*place, request.key), (0, ()))
+    def _constant_text(self, value: Any, run_id: str) -> str:
+        """Of what many runs have, such as their workflow: made once. What is long in it is kept once for a run."""
+        known = self._constant.get(id(value))
+        if known is None:
+            before, self.longer = self.longer, {}
+            text = self._workflow(value) if isinstance(value, Workflow) else self.put(value)
+            known = self._constant[id(value)] = value, text, self.longer
+            self.longer = before
+        _, text, longer = known
+        kept = self._kept_for.setdefault(run_id, set())
+        if id(value) not in kept:
+            kept.add(id(value))
+            self._runs_with[id(value)] += 1
+            self.longer |= longer
+        return text
+
+    def _request(self, request: ModelRequest, place: tuple[str, str], *, is_chained: bool) -> str:
+        base, before = self._last.get(place[0], {}).get((place[1], request.key), (0, ()))
         same = 0
         for mine, theirs in zip(request.messages, before, strict=False):
             if mine is not theirs and mine != theirs:
                 break
             same += 1
         if is_chained:
-            self._asked = (*place, request.key), request.messages
-        added = [self.put(dump(message)) for message in request.messages[same:]]
-        rest = dump(replace(request, messages=()))
-        return {"rest": self.put(rest), "base": base, "same": same, "added": added}
+            self.asked = (*place, request.key, request.messages)
+        added = ",".join([self.put(dump(message)) for message in request.messages[same:]])
+        rest = self.put(dump(replace(request, messages=())))
+        return f'{{"rest":{rest},"base":{base},"same":{same},"added":[{added}]}}'
 
-    def _step_result(self, result: StepResult) -> Any:
-        plain = {name: json_value(getattr(result, name)) for name in _RESULT_FIELDS}
-        plain = {name: value for name, value in plain.items() if value is not None}
+    def _step_result(self, result: StepResult) -> str:
+        given = ((name, getattr(result, name)) for name in _RESULT_FIELDS)
+        plain = {name: json_value(value) for name, value in given if value is not None}
         usage = dump(result.usage) if result.usage != Usage.ZERO else None
-        pending = [each.to_json() for each in result.pending]
-        return {"fields": self.put(plain), "output": self.put(json_value(result.output)), "usage": usage} | (
-            {"pending": pending} if pending else {}
-        )
+        made = {"fields": self.put(plain), "output": self.put(json_value(result.output)), "usage": _json(usage)}
+        if result.pending:
+            made["pending"] = _json([each.to_json() for each in result.pending])
+        return _object(**made)
 
-    def _outcome(self, outcome: StepOutcome) -> Any:
-        made: dict[str, Any] = {"value": self.put(json_value(outcome.value))}
+    def _outcome(self, outcome: StepOutcome) -> str:
+        made = {"value": self.put(json_value(outcome.value))}
         if outcome.shown is not outcome.value:
             made["raw"] = self.put(json_value(outcome.shown))
         if outcome.writes:
-            made["writes"] = {path: self.put(json_value(value)) for path, value in outcome.writes.items()}
+            made["writes"] = self._each(outcome.writes)
         if outcome.not_taken:
-            made["not_taken"] = sorted(outcome.not_taken)
-        return made
+            made["not_taken"] = _json(sorted(outcome.not_taken))
+        return _object(**made)
 
-    def _run_result(self, result: RunResult) -> Any:
-        return {
+    def _each(self, values: Mapping[str, Any]) -> str:
+        return f"{{{','.join([f'{_json(name)}:{self.put(json_value(value))}' for name, value in values.items()])}}}"
+
+    def _run_result(self, result: RunResult) -> str:
+        plain = {
             "run_id": result.run_id,
             "workflow_name": result.workflow_name,
             "status": str(result.status),
-            "final_state": self.put(json_value(result.final_state)),
             "total_tokens": result.total_tokens,
             "total_cost_usd": result.total_cost_usd,
             "budget_usd": result.budget_usd,
@@ -155,18 +178,17 @@ class Encoder:
             "warnings": [[each.step_id, each.message] for each in result.warnings],
             "annotations": json_value(result.annotations),
         }
+        return _json(plain)[:-1] + "," + _pair("final_state", self.put(json_value(result.final_state))) + "}"
 
-    def _workflow(self, workflow: Workflow) -> Any:
-        files = {path: self.put(json_value(data)) for path, data in workflow.files.items()}
+    def _workflow(self, workflow: Workflow) -> str:
         if self.kept is not None and self.kept.data is workflow.data:
-            about = _about_workflow(workflow, self.kept.digest)
-            return {**about, "document": self.kept.place, "files": files}
-        if self._workflow_text is None or self._workflow_text[0] is not workflow:  # a batch runs one many times
-            about = _about_workflow(workflow, workflow.digest)
-            self._workflow_text = workflow, about, _json(json_value(workflow.data))
-        _, about, text = self._workflow_text
-        document = {"v": json.loads(text)} if len(text) <= _LONG else self._kept(text)
-        return {**about, "document": document, "files": files}
+            about, document = _about_workflow(workflow, self.kept.digest), _json(self.kept.place)
+        else:
+            about, document = _about_workflow(workflow, workflow.digest), self.put(json_value(workflow.data))
+        return self._with_document(_json(about), document, workflow.files)
+
+    def _with_document(self, about: str, document: str, files: Mapping[str, Any]) -> str:
+        return f"{about[:-1]},{_pair('document', document)},{_pair('files', self._each(files))}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,3 +375,12 @@ def undecided(step_id: str) -> StepResult:
 
 def _json(value: Any) -> str:
     return _ENCODER.encode(value)
+
+
+def _pair(name: str, text: str) -> str:
+    """For a name that the code knows, which needs no escapes."""
+    return f'"{name}":{text}'
+
+
+def _object(**texts: str) -> str:
+    return f"{{{','.join([_pair(name, text) for name, text in texts.items()])}}}"

@@ -11,18 +11,31 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from treadle import EmbedResponse, Host, Journal, JournalEntry, ModelResponse, RunResult, Workflow
+from treadle import Host, Journal, JournalEntry, RunResult, Workflow
 from treadle.contracts.journal import check_after
 from treadle_journal_sqlite.encoding import Decoder, Encoder
 from treadle_journal_sqlite.processes import born, is_alive
 from treadle_journal_sqlite.settings import JournalSettings
 from treadle_journal_sqlite.store import JournalError, Store
-from treadle_journal_sqlite.waiting import Row, Waiting
+from treadle_journal_sqlite.waiting import Row, Statement, Waiting
 
 __all__ = ["SqliteJournal"]
 
+_AT_ONCE = ("run_resumed", "answered")
+_MOST_WAITING = 1_000
+_MOST_AT_ONCE = 20
+"""Rows of one statement."""
+
 _COUNT = "SELECT count(*) FROM entries WHERE run_id = ?"
-_MOST_WAITING = 20
+_NOTE_START = "INSERT OR REPLACE INTO runs VALUES (?, ?, 'running', ?, ?, NULL, 0, 0, NULL, NULL, ?, '', ?, ?)"
+_NOTE_COST = (
+    "UPDATE runs SET cost = cost + ?, tokens = tokens + ?, updated = ?, providers = CASE WHEN "
+    "instr(providers, ?) THEN providers ELSE providers || ? END WHERE run_id = ?"
+)
+_NOTE_END = (
+    "UPDATE runs SET status = ?, finished = ?, updated = ?, cost = ?, tokens = ?, duration_ms = ?, "
+    "error = ?, pid = NULL WHERE run_id = ?"
+)
 _ROW = "(NULL, ?, ?, ?, ?, ?, ?, ?)"
 _KEYS = re.compile(r'"h":"([0-9a-f]{32})"')
 
@@ -33,6 +46,9 @@ class SqliteJournal(Journal):
     That a step has begun is kept with the entry that follows, or a tenth of a second later: nothing is lost with it, as
     a step that was cut off is begun again whether that is known or not, and what it asks of models and tools is told
     before it is asked.
+
+    Where a session awaits :meth:`settle` and has several runs under way, what they append is kept together, in one
+    transaction: when that is awaited, or a tenth of a second later.
 
     :param settings: where the file is, as ``JournalSettings`` or a path.
     :param create: whether to make the file where there is none.
@@ -47,50 +63,95 @@ class SqliteJournal(Journal):
         if not isinstance(settings, JournalSettings):
             settings = JournalSettings() if settings is None else JournalSettings(path=Path(settings))
         self.store = Store(settings.path, power=settings.durable == "power", create=create)
+        self.is_settled = True
+        self._is_awaited = False
+        self._under_way: set[str] = set()
         self._encoder = Encoder()
         self._appending = threading.Lock()
         self._waiting = Waiting(self._keep_waiting)
+        self._appended = self._owed = self._kept = 0
         self._versions: tuple[Host, dict[str, str]] | None = None
         self._me: tuple[int, str] | None = None
 
+    def will_settle(self) -> None:
+        """Let entries wait from now on."""
+        self._is_awaited = True
+
     def append(self, entry: JournalEntry) -> None:
-        """Keep the entry, in one transaction.
+        """Keep the entry, or let it wait for those of other runs.
 
         :raises JournalError: it cannot be kept.
         """
-        is_root = not entry.step
-        data = dict(entry.data)
-        workflow = data.get("workflow")
+        kind, is_root = entry.kind, not entry.step
+        data, workflow = entry.data, entry.data.get("workflow")
         if is_root and isinstance(workflow, Workflow):
-            data |= {"versions": self._versions_of(workflow.host), "folder": str(Path.cwd())}
+            data = {**data, "versions": self._versions_of(workflow.host), "folder": os.getcwd()}  # noqa: PTH109  # quicker
         with self._appending:
             text = self._encoder.encode(entry.run_id, entry.step, data)
-            row = (entry.run_id, entry.kind, entry.step, entry.attempt, entry.ordinal, entry.at, text)
-            response, waiting = data.get("response"), self._waiting.rows
-            if entry.kind == "step_started" and not self._encoder.longer and len(waiting) < _MOST_WAITING:
-                self._waiting.add(row)
-                return
-            rows = [*waiting, row]
-            if is_root or response is not None or self._encoder.longer:
-                with self.store.writing() as db:
-                    db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", self._encoder.longer.items())
-                    seq = db.execute(*_insert(rows)).lastrowid or 0
-                    if is_root:
-                        self._note_run(db, entry, workflow)
-                    if isinstance(response, ModelResponse | EmbedResponse):
-                        self._note_cost(db, entry, response)
+            row = (entry.run_id, kind, entry.step, entry.attempt, entry.ordinal, entry.at, text)
+            notes = self._notes(entry)
+            self._waiting.add(row, self._encoder.longer, self._encoder.asked, notes)
+            self._appended += 1
+            if is_root and kind in ("run_started", "run_resumed"):
+                self._under_way.add(entry.run_id)
+            may_wait = kind == "step_started" and not self._encoder.longer
+            if not may_wait and len(self._under_way) > 1 and self._is_awaited and kind not in _AT_ONCE:
+                may_wait, self._owed, self.is_settled = True, self._appended, False
+            if may_wait and len(self._waiting.rows) < _MOST_WAITING:
+                self._waiting.begin()
             else:
-                seq = self.store.write(*_insert(rows))
-            waiting.clear()
-            self._encoder.appended(seq)
-        if is_root and entry.kind == "run_finished":
-            self._encoder.forget(entry.run_id)
+                try:
+                    self._flush(entry)
+                except BaseException:
+                    self._waiting.drop_last(notes)
+                    raise
+            if is_root and kind == "run_finished":
+                self._under_way.discard(entry.run_id)
+                self._encoder.forget(entry.run_id)
+
+    async def settle(self) -> None:
+        """Wait until what was appended is kept, together with what other runs append meanwhile.
+
+        :raises JournalError: it cannot be kept.
+        """
+        owed = self._owed
+        if self._kept < owed:
+            import trio  # not for the commands that only read
+
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            if self._kept < owed:
+                self._keep_waiting()
 
     def _keep_waiting(self) -> None:
         with self._appending:
             if self._waiting.rows:
-                self.store.write(*_insert(self._waiting.rows))
-                self._waiting.rows.clear()
+                self._flush()
+
+    def _flush(self, last: JournalEntry | None = None) -> None:
+        """Write what waits in one transaction; ``last`` is the last of it, where it was appended just now."""
+        waiting = self._waiting
+        rows, resumed = waiting.rows, last if last is not None and last.kind == "run_resumed" else None
+        if waiting.texts or waiting.notes or resumed or len(rows) > _MOST_AT_ONCE:
+            with self.store.writing() as db:
+                if waiting.texts:
+                    db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", waiting.texts.items())
+                if len(rows) > _MOST_AT_ONCE:
+                    db.executemany(f"INSERT INTO entries VALUES {_ROW}", rows)
+                    seq = db.execute("SELECT last_insert_rowid()").fetchone()[0]
+                else:
+                    seq = db.execute(*_insert(rows)).lastrowid or 0
+                for note in waiting.notes:
+                    db.execute(*note)
+                if resumed is not None:
+                    self._note_resumed(db, resumed)
+        else:
+            seq = self.store.write(*_insert(rows))
+        first = seq - len(rows) + 1
+        for place, asked in waiting.asked:
+            if asked[0] in self._under_way:
+                self._encoder.appended(asked, first + place)
+        waiting.clear()
+        self._kept, self.is_settled = self._appended, True
 
     def _versions_of(self, host: Host) -> dict[str, str]:
         """Of the kernel, Python and every plugin's package; looked up once for a host."""
@@ -105,45 +166,36 @@ class SqliteJournal(Journal):
             self._me = pid, born(pid)
         return self._me
 
-    def _note_run(self, db: Any, entry: JournalEntry, workflow: Any) -> None:
+    def _notes(self, entry: JournalEntry) -> list[Statement]:
+        """What an entry changes in the list of runs."""
+        data, run_id, at = entry.data, entry.run_id, entry.at
+        if entry.kind == "model_call_finished":
+            response = data.get("response")
+            if response is None:
+                return []
+            name = f" {response.provider}/{response.model} "
+            return [(_NOTE_COST, (response.cost_usd, response.usage.total_tokens, at, name, name, run_id))]
+        if entry.step:
+            return []
         if entry.kind == "run_started":
-            db.execute(
-                "INSERT OR REPLACE INTO runs VALUES (?, ?, 'running', ?, ?, NULL, 0, 0, NULL, NULL, ?, '', ?, ?)",
-                (entry.run_id, workflow.name, entry.at, entry.at, workflow.digest, *self._process()),
-            )
-        elif entry.kind == "run_resumed":
-            pid, birth = db.execute("SELECT pid, born FROM runs WHERE run_id = ?", (entry.run_id,)).fetchone()
-            if pid != os.getpid() and is_alive(pid, birth):
-                raise JournalError(f"run {entry.run_id} is under way in process {pid}", hint="end that one first")
-            check_after(entry, db.execute(_COUNT, (entry.run_id,)).fetchone()[0] - 1)
-            db.execute(
-                "UPDATE runs SET status = 'running', finished = NULL, error = NULL, updated = ?, pid = ?, born = ? "
-                "WHERE run_id = ?",
-                (entry.at, *self._process(), entry.run_id),
-            )
-        elif entry.kind == "run_finished":
-            result: RunResult = entry.data["result"]
-            db.execute(
-                "UPDATE runs SET status = ?, finished = ?, updated = ?, cost = ?, tokens = ?, duration_ms = ?, "
-                "error = ?, pid = NULL WHERE run_id = ?",
-                (
-                    str(result.status),
-                    entry.at,
-                    entry.at,
-                    result.total_cost_usd,
-                    result.total_tokens,
-                    result.total_duration_ms,
-                    result.error,
-                    entry.run_id,
-                ),
-            )
+            workflow = data["workflow"]
+            return [(_NOTE_START, (run_id, workflow.name, at, at, workflow.digest, *self._process()))]
+        if entry.kind == "run_finished":
+            result: RunResult = data["result"]
+            cost, tokens = result.total_cost_usd, result.total_tokens
+            told = (str(result.status), at, at, cost, tokens, result.total_duration_ms, result.error, run_id)
+            return [(_NOTE_END, told)]
+        return []
 
-    def _note_cost(self, db: Any, entry: JournalEntry, response: ModelResponse | EmbedResponse) -> None:
-        name = f"{response.provider}/{response.model}"
+    def _note_resumed(self, db: Any, entry: JournalEntry) -> None:
+        pid, birth = db.execute("SELECT pid, born FROM runs WHERE run_id = ?", (entry.run_id,)).fetchone()
+        if pid != os.getpid() and is_alive(pid, birth):
+            raise JournalError(f"run {entry.run_id} is under way in process {pid}", hint="end that one first")
+        check_after(entry, db.execute(_COUNT, (entry.run_id,)).fetchone()[0] - 1)
         db.execute(
-            "UPDATE runs SET cost = cost + ?, tokens = tokens + ?, updated = ?, providers = CASE WHEN "
-            "instr(providers, ?) THEN providers ELSE providers || ? END WHERE run_id = ?",
-            (response.cost_usd, response.usage.total_tokens, entry.at, f" {name} ", f" {name} ", entry.run_id),
+            "UPDATE runs SET status = 'running', finished = NULL, error = NULL, updated = ?, pid = ?, born = ? "
+            "WHERE run_id = ?",
+            (entry.at, *self._process(), entry.run_id),
         )
 
     def entries(self, run_id: str) -> Iterator[JournalEntry]:

@@ -77,6 +77,7 @@ class Store:
     def _prepare(self, power: bool) -> None:
         db = self._db
         db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA wal_autocheckpoint = 4000")
         db.execute(f"PRAGMA synchronous = {'FULL' if power else 'NORMAL'}")
         if self._version() < SCHEMA_VERSION:
             with self._transaction():  # all of it, or nothing: whoever is killed in it leaves what was there

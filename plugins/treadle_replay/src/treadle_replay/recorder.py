@@ -53,6 +53,10 @@ class RecordingJournal(Journal):
             if self._pending:
                 await trio.to_thread.run_sync(self._write)
 
+    def will_settle(self) -> None:
+        """Tell the other journal."""
+        self._journal.will_settle()
+
     def _write(self) -> None:
         pending, self._pending = self._pending, []
         try:
