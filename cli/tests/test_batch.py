@@ -179,6 +179,47 @@ def results_whole(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
+def to_stdout(folder: Path, *more: str) -> tuple[int, list[dict[str, Any]], str]:
+    done = treadle("batch", "flow.yaml", "--inputs", "items.jsonl", *more, cwd=folder)
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+
+def test_without_an_output_results_go_to_stdout_and_what_has_finished_comes_from_the_journal(tmp_path: Path):
+    write(tmp_path, [{"topic": f"t{n}"} for n in range(40)], 100)
+    arguments = command("batch", "flow.yaml", "--inputs", "items.jsonl", "--concurrency", "4")
+    with (tmp_path / "seen").open("w+", encoding="utf-8") as seen:
+        process = subprocess.Popen(arguments, cwd=tmp_path, stdout=seen, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while (tmp_path / "seen").read_text(encoding="utf-8").count("\n") < 10:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.kill()
+        process.wait()
+    first = [json.loads(line) for line in (tmp_path / "seen").read_text(encoding="utf-8").splitlines()]
+    assert [each["line"] for each in first] == list(range(1, len(first) + 1))
+    code, found, said = to_stdout(tmp_path)
+    assert code == 0, said
+    assert found[: len(first)] == first
+    assert [each["line"] for each in found] == list(range(1, 41))
+    again = to_stdout(tmp_path)
+    assert again[:2] == (0, found)
+    assert "40/40 done, $0" in again[2]
+    assert [each["run_id"] for each in to_stdout(tmp_path, "--restart")[1]] == [each["run_id"] for each in found]
+    refused = to_stdout(tmp_path, "--json")
+    assert refused[:2] == (2, [])
+    assert "--json needs --output: without it stdout has the results" in refused[2]
+
+
+def test_what_has_failed_on_stdout_is_told_again_or_tried_again(tmp_path: Path):
+    write(tmp_path, [{"key": "a", "topic": 1}, {"key": "b"}], flow=FAILS)
+    code, found, said = to_stdout(tmp_path)
+    assert (code, [each["status"] for each in found]) == (1, ["success", "failed"]), said
+    assert to_stdout(tmp_path)[:2] == (1, found)
+    code, retried, said = to_stdout(tmp_path, "--retry-failed", "-s", "topic=all")
+    assert (code, retried[0]) == (0, found[0]), said
+    assert retried[1]["status"] == "success"
+
+
 def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(tmp_path: Path):
     write(tmp_path, [{"topic": f"t{n}"} for n in range(40)], 100)
     arguments = ("batch", "flow.yaml", "--inputs", "items.jsonl", "--output", "results.jsonl", "--concurrency", "4")

@@ -29,8 +29,8 @@ __all__ = ["batch"]
 @click.option(
     "--output",
     metavar="JSONL",
-    required=True,
-    help="Receives one JSON object a line, in the order of the inputs. What is in it is not run again.",
+    help="Receives one JSON object a line, in the order of the inputs. What is in it is not run again. Without it "
+    "results go to stdout, all of them each time.",
 )
 @click.option(
     "--concurrency", metavar="N", type=click.IntRange(1, 10_000), default=10, show_default=True, help="Runs at once."
@@ -63,7 +63,7 @@ def batch(
     ctx: click.Context,
     file: str,
     inputs: str,
-    output: str,
+    output: str | None,
     concurrency: int,
     key: str,
     assignments: Sequence[str],
@@ -78,7 +78,7 @@ def batch(
     tools: Sequence[str],
     without: Sequence[str],
 ) -> None:
-    """Run the workflow in FILE once for each line of --inputs, many at once, and write the results to --output.
+    """Run the workflow in FILE once for each line of --inputs, many at once, and write the results, a line each.
 
     A result has the line's number and key, the run's id and status, what its steps wrote, its error and its cost.
 
@@ -94,7 +94,9 @@ def batch(
     from treadle_cli import state_args
     from treadle_cli.batch_items import read_items
 
-    stderr = err()
+    stderr, stdout = err(), out()
+    if as_json and output is None:
+        raise click.UsageError("--json needs --output: without it stdout has the results")
     parsed = [state_args.parse_assignment(text) for text in assignments]
     host = host_without(without, tools=tools)
     items = read_items(inputs, key)
@@ -115,7 +117,10 @@ def batch(
     from treadle_cli.batch_running import Batch, run_batch
 
     common = state_args.initial_state(workflow.state, {}, parsed)
-    results = Results.open(output, items, workflow, restart=restart, retry_failed=retry_failed)
+    if output is None:
+        results = Results.to_stdout(stdout, inputs, items, restart=restart, retry_failed=retry_failed)
+    else:
+        results = Results.open(output, items, workflow, restart=restart, retry_failed=retry_failed)
     with results:
         journal = open_journal(host, stderr, checkpoint_dir, must=False)
         work = Batch(
@@ -127,5 +132,6 @@ def batch(
             budget_usd=budget,
             stderr=stderr,
             quiet=quiet,
+            is_drawn=stderr.is_terminal and not (output is None and stdout.is_terminal),
         )
-        ctx.exit(run_batch(work, journal, out() if as_json else None))
+        ctx.exit(run_batch(work, journal, stdout if as_json else None))

@@ -12,11 +12,15 @@ from typing import Any, Self, TextIO
 
 from treadle import ConfigurationError, RunResult, Workflow
 from treadle_cli.batch_items import Item
+from treadle_cli.output import Channel
 from treadle_cli.summary import written
 
 __all__ = ["Results", "result_line", "run_id_of"]
 
 _GOOD = ("success", "paused")
+_WRITTEN: Mapping[str, Any] = {"status": "success"}
+"""Stands for what is in the file and need not be in memory."""
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 def result_line(item: Item, result: RunResult, workflow: Workflow) -> dict[str, Any]:
@@ -44,23 +48,32 @@ class Results:
     for the last one, which a killed process may have left unfinished. Where failed ones are run again, the file is
     put in place whole when the batch ends: till then it stays as it was.
 
+    :param file: where they go; None for ``stdout``, which has all of them each time.
+    :param place: what tells this batch from others.
     :param found: those that the file had, by line.
-    :param to_retry: lines of these that have failed, and are to be run again.
-    :param was_there: whether an earlier start has left the file, so that the journal may know more than it.
+    :param retry_failed: whether what has failed is run again.
+    :param was_there: whether there may have been an earlier start, so that the journal may know more than the file.
     """
 
     def __init__(
         self,
-        file: Path,
+        file: Path | None,
+        place: str,
         items: Sequence[Item],
         found: Mapping[int, Mapping[str, Any]],
         *,
-        to_retry: frozenset[int] = frozenset(),
+        stdout: Channel | None = None,
+        retry_failed: bool = False,
         was_there: bool = False,
         is_torn: bool = False,
     ) -> None:
         self.file = file
-        self.to_retry = to_retry
+        self.place = place
+        self.retry_failed = retry_failed
+        failed = (line for line, each in found.items() if each["status"] not in _GOOD)
+        to_retry = frozenset(failed) if retry_failed else frozenset()
+        self._is_put_in_place = bool(to_retry)
+        self._stdout = stdout
         self.was_there = was_there
         self._is_torn = is_torn
         self._order = [item.line for item in items]
@@ -76,25 +89,32 @@ class Results:
     def open(
         cls, file: str, items: Sequence[Item], workflow: Workflow, *, restart: bool, retry_failed: bool
     ) -> Results:
-        """Read what is there.
+        """A file; read what is there.
 
         :raises ConfigurationError: it is not of these inputs and this workflow, or no output of a batch at all.
         """
         path = Path(file)
+        place = str(path.absolute())
         if not path.parent.is_dir():
             raise ConfigurationError(f"{file}: there is no folder {path.parent}")
         if restart or not path.exists():
-            return cls(path, items, {})
+            return cls(path, place, items, {})
         found, is_torn = _read(path, file, items, workflow)
-        failed = (line for line, each in found.items() if each["status"] not in _GOOD)
-        to_retry = frozenset(failed) if retry_failed else frozenset()
-        return cls(path, items, found, to_retry=to_retry, was_there=True, is_torn=is_torn)
+        return cls(path, place, items, found, retry_failed=retry_failed, was_there=True, is_torn=is_torn)
+
+    @classmethod
+    def to_stdout(
+        cls, stdout: Channel, inputs: str, items: Sequence[Item], *, restart: bool, retry_failed: bool
+    ) -> Results:
+        """Results that are written there. What earlier starts have done is in the journal alone."""
+        place = f"{Path(inputs).absolute()} > stdout"
+        return cls(None, place, items, {}, stdout=stdout, retry_failed=retry_failed, was_there=not restart)
 
     def __enter__(self) -> Self:
         try:
             if self._is_torn:
                 self._write_whole()
-            if not self.to_retry:
+            if self.file is not None and not self._is_put_in_place:
                 self._stream = self.file.open("a" if self.was_there else "w", encoding="utf-8")
         except OSError as error:
             raise ConfigurationError(f"{self.file}: cannot be written: {error.strerror or error}") from error
@@ -107,7 +127,7 @@ class Results:
     ) -> None:
         if self._stream is not None:
             self._stream.close()
-        else:
+        elif self.file is not None:
             self._write_whole()
 
     def __contains__(self, line: int) -> bool:
@@ -123,12 +143,19 @@ class Results:
         self._known[line] = result
         self._failed += result["status"] not in _GOOD
         self.spent_usd += (result["cost_usd"] or 0.0) - ((before["cost_usd"] or 0.0) if before else 0.0)
-        if self._stream is None:
+        if self._is_put_in_place:
             return
+        lines = []
         while self._next < len(self._order) and (each := self._known.get(self._order[self._next])) is not None:
-            self._stream.write(_text(each))
+            lines.append(_text(each))
+            if each["status"] in _GOOD:
+                self._known[self._order[self._next]] = _WRITTEN
             self._next += 1
-        self._stream.flush()
+        if self._stdout is not None:
+            self._stdout.write("".join(lines), raw=True)
+        elif self._stream is not None:
+            self._stream.write("".join(lines))
+            self._stream.flush()
 
     @property
     def failed_count(self) -> int:
@@ -143,6 +170,7 @@ class Results:
 
     def _write_whole(self) -> None:
         """Put all that is in order in the file's place: at once, or not at all."""
+        assert self.file is not None
         part = self.file.with_name(f"{self.file.name}.part")
         all_known = {**self._found, **self._known}
         lines = itertools.takewhile(all_known.__contains__, self._order)
@@ -151,7 +179,8 @@ class Results:
 
 
 def _text(result: Mapping[str, Any]) -> str:
-    return json.dumps(result, ensure_ascii=False).encode("utf-8", "replace").decode() + "\n"
+    text = _ENCODER.encode(result)
+    return (text if text.isascii() else text.encode("utf-8", "replace").decode()) + "\n"
 
 
 def _read(
@@ -190,7 +219,7 @@ def _read(
     return found, bool(rest)
 
 
-def run_id_of(item: Item, results: Path, workflow: Workflow) -> str:
+def run_id_of(item: Item, results: Results, workflow: Workflow) -> str:
     """The same for the same line, output and workflow, so that another process finds the record of the run."""
-    what = "\n".join([str(results.absolute()), workflow.digest, item.digest])
+    what = f"{results.place}\n{workflow.digest}\n{item.digest}"
     return f"batch-{hashlib.sha256(what.encode('utf-8', 'surrogatepass')).hexdigest()[:10]}-{item.line}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +25,11 @@ __all__ = ["Batch", "run_batch"]
 _REDRAWN = 0.2
 _TOLD = 10.0
 """Seconds between two lines of progress where none can be drawn anew."""
+_APART = 0.0005
+"""Seconds between the beginnings of two runs, which take the processor as long. Begun at once, they would all come to
+their model calls late, and then wait for these together."""
 _MOST_FAILURES = 20
+_ENDED_WELL = (RunStatus.SUCCESS, RunStatus.PAUSED)
 _TO_GO_ON = (RunStatus.CANCELLED, RunStatus.BUDGET_EXCEEDED, RunStatus.TIMEOUT)
 """A run that was ended so is gone on with, as one that was killed."""
 
@@ -34,6 +39,7 @@ class Batch:
     """What is to be run, and how far it has come.
 
     :param common: state of every run, where its line does not say otherwise.
+    :param is_drawn: whether a line of progress may be drawn anew.
     :param is_over: the budget of all is used up: no further run is begun.
     """
 
@@ -45,15 +51,24 @@ class Batch:
     budget_usd: float | None
     stderr: Channel
     quiet: bool
+    is_drawn: bool
     is_over: bool = False
     over: str = ""
     done_now: int = 0
+    last_begun: float = 0.0
     started: float = field(default_factory=time.monotonic)
 
     @property
     def left(self) -> int:
         """How many lines have no result."""
         return len(self.items) - len(self.results)
+
+    async def turn(self) -> None:
+        """Wait until the next run may begin."""
+        now = trio.current_time()
+        self.last_begun = max(now, self.last_begun + _APART)
+        if self.last_begun > now:
+            await trio.sleep_until(self.last_begun)
 
     def end_by_budget(self, error: Exception) -> None:
         """Begin no further run."""
@@ -78,7 +93,11 @@ def run_batch(batch: Batch, journal: Journal | None, stdout: Channel | None) -> 
     :param journal: where the runs are recorded; closed with it.
     :param stdout: where a summary goes as JSON, if anywhere.
     """
-    interrupts = trio.run(_run, batch, journal)
+    gc.freeze()  # what has been loaded stays, and is not looked at again and again
+    try:
+        interrupts = trio.run(_run, batch, journal)
+    finally:
+        gc.unfreeze()
     failures = batch.results.failures
     for each in failures[:_MOST_FAILURES]:
         name = f" ({each['key']})" if each["key"] is not None else ""
@@ -133,13 +152,17 @@ def _records(batch: Batch, journal: Journal) -> dict[int, Record]:
     for item in batch.items:
         if item.line in batch.results:
             continue
-        run_id = run_id_of(item, batch.results.file, batch.workflow)
+        run_id = run_id_of(item, batch.results, batch.workflow)
         entries = list(journal.entries(run_id))
         if not entries:
             continue
         record = Record(run_id, entries)
         ended = record.result
-        if ended is None or ended.status in _TO_GO_ON or item.line in batch.results.to_retry:
+        if (
+            ended is None
+            or ended.status in _TO_GO_ON
+            or (batch.results.retry_failed and ended.status not in _ENDED_WELL)
+        ):
             records[item.line] = record
         else:
             batch.results.add(result_line(item, ended, batch.workflow))
@@ -166,12 +189,13 @@ async def _work(
     batch: Batch, session: Session, waiting: Iterator[Item], records: Mapping[int, Record], budget: Budget | None
 ) -> None:
     for item in waiting:
+        await batch.turn()
         if batch.is_over:
             return
         run = session.start(
             batch.workflow,
             state={**batch.common, **item.state},
-            run_id=run_id_of(item, batch.results.file, batch.workflow),
+            run_id=run_id_of(item, batch.results, batch.workflow),
             earlier=records.get(item.line),
             budget=budget,
         )
@@ -190,12 +214,12 @@ async def _tell(batch: Batch) -> None:
     """Draw a line anew on a terminal; elsewhere write one now and then."""
     try:
         while True:
-            if batch.stderr.is_terminal:
+            if batch.is_drawn:
                 batch.stderr.write(f"\r{batch.progress()}\x1b[K", raw=True)
                 await trio.sleep(_REDRAWN)
             else:
                 await trio.sleep(_TOLD)
                 batch.stderr.line(batch.progress())
     finally:
-        if batch.stderr.is_terminal:
+        if batch.is_drawn:
             batch.stderr.write("\r\x1b[K", raw=True)
