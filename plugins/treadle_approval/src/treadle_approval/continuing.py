@@ -129,7 +129,9 @@ class Continuations:
         """Go on with runs that were answered and not gone on with, and with those whose time is over."""
         while True:
             soonest = self._now() + _SECONDS_BETWEEN_LOOKS
-            for run_id in list(self._session.journal.unfinished()):
+            unfinished = list(self._session.journal.unfinished())
+            self._looked = {run_id: self._looked[run_id] for run_id in unfinished if run_id in self._looked}
+            for run_id in unfinished:
                 await trio.lowlevel.checkpoint()
                 try:
                     record = run_of(self._session, run_id)

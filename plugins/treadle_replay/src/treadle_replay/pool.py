@@ -48,6 +48,8 @@ class Pool:
 
     def choose(self, request: ModelRequest | EmbedRequest) -> Choice | None:
         """The reply for the request, which counts as played; None where there is none for its key or its hash."""
+        if not self._replies:
+            return None
         content = hashed_content(request)
         digest = content_hash(content)
         key = next((each for each in (*self._keys(request.key), digest) if self._replies.get(each)), None)
@@ -72,6 +74,8 @@ class Pool:
 
     def most_cost(self, request: ModelRequest | EmbedRequest) -> float:
         """The most that a reply which is left for the request says that it cost; 0 where there is none."""
+        if not self._replies:
+            return 0.0
         keys = (*self._keys(request.key), content_hash(hashed_content(request)))
         key = next((each for each in keys if self._replies.get(each)), None)
         if key is None:

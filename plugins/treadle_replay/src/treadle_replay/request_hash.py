@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from treadle import (
@@ -77,9 +78,13 @@ _EXTRA_FIELDS = (
 
 
 def _extra(request: ModelRequest) -> dict[str, Any]:
-    given = dump(request)
-    plain = dump(ModelRequest(model="", messages=()))
+    given, plain = dump(request), _plain_request()
     return {name: given[name] for name in _EXTRA_FIELDS if given[name] != plain[name]}
+
+
+@cache
+def _plain_request() -> dict[str, Any]:
+    return dump(ModelRequest(model="", messages=()))  # type: ignore[no-any-return]
 
 
 def _message_lines(message: Message) -> list[dict[str, Any]]:
