@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import gc
-import os
-import threading
 from pathlib import Path
 
 import pytest
 import trio
 
 import treadle
+from soak.growth import Growth, needs_proc
 from treadle_journal_sqlite import SqliteJournal
 
-pytestmark = [
-    pytest.mark.soak,
-    pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="memory is read from /proc"),
-]
+pytestmark = [pytest.mark.soak, needs_proc]
 
 RUNS = 10_000
 WARM = 1_000
@@ -46,16 +41,6 @@ FLOW = {
 }
 
 
-def memory() -> int:
-    """Bytes that the process has in memory, after what nobody holds has been let go."""
-    gc.collect()
-    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 def test_memory_descriptors_threads_and_objects_do_not_grow(tmp_path: Path) -> None:
     async def main() -> None:
         async with treadle.open(journal=SqliteJournal(tmp_path / "journal.db")) as session:
@@ -73,10 +58,8 @@ def test_memory_descriptors_threads_and_objects_do_not_grow(tmp_path: Path) -> N
                         nursery.start_soon(one, count // 10)
 
             await some(WARM)
-            before, objects, files, threads = memory(), len(gc.get_objects()), descriptors(), threading.active_count()
+            before = Growth()
             await some(RUNS - WARM)
-            assert memory() - before < 0.1 * before
-            assert len(gc.get_objects()) - objects < 0.02 * objects
-            assert (descriptors(), threading.active_count()) == (files, threads)
+            before.check()
 
     trio.run(main)
