@@ -142,6 +142,16 @@ def batch_rows() -> list[Row]:
     ]
 
 
+def foreach_rows(plugin: Path) -> list[Row]:
+    """Items of a `foreach`; the floor is a step of a chain."""
+    env = {"PYTHONPATH": os.pathsep.join([str(plugin), str(DRIVERS)])}
+    argv = (sys.executable, str(DRIVERS / "graph_treadle.py"))
+    return [
+        Row("10000 items", "chain", (*argv, "chain", "10000"), reports=True, each="item", env=env),
+        Row("10000 items", "foreach", (*argv, "foreach", "10000"), "chain", reports=True, each="item", env=env),
+    ]
+
+
 def install(peers: Sequence[str], venv: Path) -> str:
     """Put other systems into an environment of their own, once; give its interpreter."""
     interpreter = str(venv / "bin" / "python")
@@ -289,7 +299,7 @@ def main() -> int:
         plugin.mkdir()
         write_noop_plugin(plugin)
         rows = [*start_up_rows(), *(peer_rows() if options.peers else []), *graph_rows(plugin)]
-        rows += batch_rows()
+        rows += [*foreach_rows(plugin), *batch_rows()]
         rows += model_calls.rows(Row, url, frameworks)
         rows = [row for row in rows if options.only in row.workload]
         if not rows:
