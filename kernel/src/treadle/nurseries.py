@@ -7,8 +7,8 @@ merely keeps a helper task: its user would have to know how it is made.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
 
 import trio
 
@@ -29,19 +29,34 @@ def lone_error(error: BaseException) -> BaseException:
     return error
 
 
-@asynccontextmanager
-async def open_nursery() -> AsyncIterator[trio.Nursery]:
-    """Like :func:`trio.open_nursery`, except that a lone error is raised as itself."""
-    try:
-        async with trio.open_nursery() as nursery:
-            yield nursery
-    except BaseExceptionGroup as group:
-        error = lone_error(group)
-        if error is group:
-            raise
-        # Its cause and context stay; the group is how the error travelled and says nothing.
-        context = error.__context__
+class _Opened:
+    """Not made by contextlib: every run has two, and a generator costs as much as the nursery itself."""
+
+    __slots__ = ("_manager",)
+
+    def __init__(self) -> None:
+        self._manager = trio.open_nursery()
+
+    async def __aenter__(self) -> trio.Nursery:
+        return await self._manager.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
         try:
-            raise error
-        finally:
-            error.__context__ = context
+            return await self._manager.__aexit__(kind, error, trace)
+        except BaseExceptionGroup as group:
+            lone = lone_error(group)
+            if lone is group:
+                raise
+            # Its cause and context stay; the group is how the error travelled and says nothing.
+            context = lone.__context__
+            try:
+                raise lone
+            finally:
+                lone.__context__ = context
+
+
+def open_nursery() -> AbstractAsyncContextManager[trio.Nursery]:
+    """Like :func:`trio.open_nursery`, except that a lone error is raised as itself."""
+    return _Opened()

@@ -283,7 +283,10 @@ class Run:
         try:
             with self._scope:
                 async with open_nursery() as self._nursery:
+                    first = self._begin_next() if self._parent else None
                     self.start_ready()
+                    if first is not None:
+                        await self._run_from(*first)  # a task of its own would cost as much again as the step
         except Exception:
             if self._root._unrecorded is None:
                 raise
