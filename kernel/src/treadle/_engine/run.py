@@ -68,6 +68,8 @@ _THREADS = 64
 """Blocking calls of a run at once, where ``max_concurrent_steps`` is less."""
 
 
+_LEVELS_OF_A_TASK = 8
+"""Of child runs in child runs: more would be too deep for the interpreter's stack."""
 _SECONDS_WITHOUT_A_CHECKPOINT = 0.005
 """Of steps that follow each other and do not wait for anything."""
 _new_entry = quick(JournalEntry)
@@ -99,6 +101,7 @@ class Run:
         self._given = state or {}
         self._root: Run = parent.run._root if parent else self
         self._place = parent.run._path(parent.path) if parent else ""
+        self._depth: int = parent.run._depth + 1 if parent else 0
         self.run_id: str = f"{self._root.run_id}.{self._place}" if parent else run_id or secrets.token_hex(6)
         self.session = session
         self._tools: Mapping[str, Tool] = parent.run._tools if parent else {each.name: each for each in tools}
@@ -283,7 +286,7 @@ class Run:
         try:
             with self._scope:
                 async with open_nursery() as self._nursery:
-                    first = self._begin_next() if self._parent else None
+                    first = self._begin_next() if self._depth % _LEVELS_OF_A_TASK else None
                     self.start_ready()
                     if first is not None:
                         await self._run_from(*first)  # a task of its own would cost as much again as the step
