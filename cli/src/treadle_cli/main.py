@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import click
@@ -43,13 +43,8 @@ class _Treadle(LazyGroup):
         """As :class:`LazyGroup` does it. A package's command gets those of the group's own options that it lacks."""
         command = super().get_command(ctx, cmd_name)
         if command is not None and cmd_name not in self.commands:
-            known = {name for parameter in command.params for name in parameter.opts}
-            if not known & {"--config", "--no-config"}:
-                config_option(command)
-            if "--debug" not in known:
-                debug_option(command)
-            if "--safe" not in known:
-                plugin_options(command, without="--without" not in known)
+            for each in _leaves(command):
+                _add_options(each)
         return command
 
     def own_distributions(self, ctx: click.Context) -> Collection[str] | None:
@@ -64,6 +59,25 @@ class _Treadle(LazyGroup):
             raise
         except (Exception, KeyboardInterrupt) as error:
             ctx.exit(_report(error, debugging=is_debugging(ctx)))
+
+
+def _leaves(command: click.Command) -> Iterator[click.Command]:
+    """The command, or all commands below a group."""
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            yield from _leaves(each)
+    else:
+        yield command
+
+
+def _add_options(command: click.Command) -> None:
+    known = {name for parameter in command.params for name in parameter.opts}
+    if not known & {"--config", "--no-config"}:
+        config_option(command)
+    if "--debug" not in known:
+        debug_option(command)
+    if "--safe" not in known:
+        plugin_options(command, without="--without" not in known)
 
 
 def _report(error: BaseException, *, debugging: bool) -> int:

@@ -208,7 +208,8 @@ class Gates:
             why = "nobody answered in time, and the answer is" if asked.expired else "it has been answered"
             raise ConfigurationError(f"run {self.run_id}: gate '{name}': {why} '{asked.answer}'")
         if not waiting:
-            raise ConfigurationError(f"run {self.run_id} waits for no answer", hint=f"treadle show {self.run_id}")
+            over = "; its time was over, and treadle resume goes on with the default" if self.expired else ""
+            raise ConfigurationError(f"run {self.run_id} waits for no answer{over}", hint=f"treadle show {self.run_id}")
         if name:
             raise ConfigurationError(f"run {self.run_id} has no gate '{name}'", hint=did_you_mean(name, waiting))
         if len(waiting) > 1:

@@ -228,6 +228,8 @@ async def test_a_question_that_nobody_answers_in_time_has_its_default_and_the_ru
         clock[0] += 1
         with pytest.raises(ConfigurationError, match="gate 'a': nobody answered in time, and the answer is 'no'"):
             await session.resume("r", answers={"a": "yes"})
+        with pytest.raises(ConfigurationError, match="no answer; its time was over, and treadle resume goes on"):
+            await session.resume("r", answers={"": "yes"})
         result = await session.resume("r")
     assert (result.status, result.final_state["x"]) == ("success", "no")
     assert [each.message for each in result.warnings] == ["nobody answered within 60 s, so the answer is 'no'"]

@@ -111,6 +111,7 @@ ALLOWED = "; allowed are literals, state.x, steps.id.output, comparisons, and, o
 REFUSED: list[tuple[str, str]] = [
     ("", "the expression is empty; write a condition such as state.x > 1"),
     ("score > 1", "column 1: unknown name score in expression 'score > 1'; write state.score"),
+    ("stat.x > 1", "column 1: unknown name stat in expression 'stat.x > 1'; did you mean state?"),
     ("  score > 1", "column 3: unknown name score in expression '  score > 1'; write state.score"),
     ("'é' + é", "column 7: unknown name é in expression \"'é' + é\"; write state.é"),
     ("(1 +\n  x)", "line 2, column 3: unknown name x in expression"),

@@ -99,7 +99,7 @@ async def test_what_cannot_start_raises() -> None:
 
 
 def test_an_agent_without_a_model_is_refused_and_the_definitions_own_wins() -> None:
-    with pytest.raises(AgentError, match="agent 'desk' names no model; pass model="):
+    with pytest.raises(AgentError, match="agent 'desk' names no model; set it in its file, or pass model="):
         Agent({"name": "desk"})
     assert Agent({"name": "desk"}, model="m")._model == "m"
     assert Agent(DESK, model="m")._model == "m-desk"

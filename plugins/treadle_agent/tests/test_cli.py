@@ -70,6 +70,14 @@ async def test_a_plugin_left_out_before_the_commands_name_is_left_out(folder: Pa
     assert "  tool file_read: not registered; tool 'file_read' is not available: plugin 'tools'" in done.stdout
 
 
+async def test_the_program_s_own_options_stand_behind_the_command_too(folder: Path) -> None:
+    (folder / "treadle.yaml").write_text("nope: 1\n", encoding="utf-8")
+    wrong = await treadle("agent", "inspect", "desk.yaml", cwd=folder)
+    assert (wrong.returncode, "treadle.yaml:1:1" in wrong.stderr) == (2, True)
+    done = await treadle("agent", "inspect", "desk.yaml", "--no-config", "--safe", cwd=folder)
+    assert done.returncode == 0, done.stderr
+
+
 async def test_mistakes_are_told_where_they_stand_in_whichever_file(folder: Path) -> None:
     (folder / "refunds.yaml").write_text("name: refunds\nmodle: x\n", encoding="utf-8")
     done = await treadle("agent", "inspect", "desk.yaml", cwd=folder)

@@ -489,6 +489,9 @@ def test_mistakes_in_an_agents_own_file_stand_there(tmp_path: Path, monkeypatch:
         caught.value
     )
     assert "desk.yaml:3:5: warning: tools.0: no tool 'nope'" in str(caught.value)
+    files(tmp_path, desk="name: desk\ntools: [look, look]\n")
+    with pytest.raises(DocumentError, match=r"^desk\.yaml:2:8: tools: 'look' is named twice"):
+        treadle.load_workflow("flow.yaml", host=Host.of(plugins(scripted())))
 
 
 def test_agents_that_use_each_other_in_a_circle_are_told_with_the_way(

@@ -219,6 +219,7 @@ async def test_the_second_like_call_of_an_attempt_is_another_call(autojump_clock
         ({"tool_choice": {"name": "other"}}, "tool_choice: the step has no tool 'other'"),
         ({"tool_choice": "required", "tools": []}, "tool_choice: required needs tools"),
         ({"max_tool_iterations": 0}, "steps.ask.max_tool_iterations: must be at least 1, not 0"),
+        ({"tools": ["echo"]}, "steps.ask.tools.0: must be a mapping, not 'echo'; write {name: echo}"),
         ({"tools": [{"nam": "echo"}]}, "unknown field; did you mean 'name'?"),
         (
             {"tools": [{"name": "echo", "parameters": {"type": "array"}}]},

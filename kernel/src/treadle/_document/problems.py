@@ -236,7 +236,19 @@ class Reporter:
                 self._add_fault((*where, *place), _code(kind), error)
             if not found:
                 message, hint = explain(details)
+                is_text = kind == "model_type" and isinstance(details["input"], str)
+                if is_text and _fields_at(model, details["loc"])[:1] == ["name"]:
+                    hint = hint or f"write {{name: {details['input']}}}"
+                where, message = self._at_field(where, message) if kind == "value_error" else (where, message)
                 self.add(where, _code(kind), message, hint=hint)
+
+    def _at_field(self, path: Path, message: str) -> tuple[Path, str]:
+        """What a validator of several fields says of one, as ``tools: 'a' is named twice``, stands at that one."""
+        name, colon, rest = message.partition(": ")
+        value: Any = self.data
+        for part in path:
+            value = value[part]
+        return ((*path, name), rest) if colon and isinstance(value, Mapping) and name in value else (path, message)
 
     def _add_fault(self, path: Path, code: str, error: TemplateError | ExpressionError) -> None:
         """A template or an expression that goes wrong, where it does."""

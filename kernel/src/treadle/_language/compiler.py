@@ -202,7 +202,11 @@ class Compiler:
             raise self._source.refusal(f"unknown name {name}", node=node, hint="write None, True or False")
         if name.startswith("_"):
             raise self._refused(node, f"a name that begins with an underscore ({name})")
-        raise self._source.refusal(f"unknown name {name}", node=node, hint=f"write state.{name}")
+        from difflib import get_close_matches  # nothing is misspelt in most documents
+
+        meant = get_close_matches(name, ("state", "steps"), 1, 0.8)
+        hint = f"did you mean {meant[0]}?" if meant else f"write state.{name}"
+        raise self._source.refusal(f"unknown name {name}", node=node, hint=hint)
 
     def _comparison(self, node: ast.Compare) -> Read:
         operands = [node.left, *node.comparators]

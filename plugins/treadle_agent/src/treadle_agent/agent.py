@@ -120,7 +120,9 @@ class Agent:
         self._provider = provider
         self._approve = approve
         if self._model is None:
-            raise AgentError(f"agent '{definition.name}' names no model", hint="pass model=..., or set it in its file")
+            raise AgentError(
+                f"agent '{definition.name}' names no model", hint="set it in its file, or pass model=... (--model)"
+            )
 
     @classmethod
     def from_yaml(cls, path: str | os.PathLike[str], **options: Any) -> Agent:
