@@ -233,4 +233,4 @@ def test_a_server_that_is_killed_again_and_again_loses_no_answer_and_repeats_no_
             if record.result is not None and record.result.status == "success":
                 finished[run_id] = len(entries)
         journal.close()
-    assert kills > 5
+    assert kills > 2
