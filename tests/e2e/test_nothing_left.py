@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 import trio
-from providers.vendors import clear_environment
+
 
 import treadle
 from treadle.testing import check_cancellation
 
+from wire.fixtures import clear_environment
 from wire.http_server import Drop, Hang, Json, Recorded, Reply, Text
 from wire.openai_server import OpenAIServer, Stream, chunk, completion, text_chunks
 

@@ -1,12 +1,5 @@
 """Nothing of the machine reaches these tests."""
 
-from __future__ import annotations
+from wire.fixtures import no_settings_of_the_machine
 
-import pytest
-
-from providers.vendors import clear_environment
-
-
-@pytest.fixture(autouse=True)
-def _clear(monkeypatch: pytest.MonkeyPatch) -> None:
-    clear_environment(monkeypatch)
+__all__ = ["no_settings_of_the_machine"]

@@ -11,11 +11,10 @@ import pytest
 import yaml
 
 import treadle
-from providers.vendors import VENDORS, Call, Vendor
+from providers.vendors import EVERY, Call, Vendor
 from treadle.contracts.events import TextEmitted
 from workspace import ROOT
 
-EVERY = pytest.mark.parametrize("vendor", VENDORS.values(), ids=VENDORS)
 POLICY = ROOT / "examples" / "data" / "billing_policy.txt"
 ANSWER = {"answer": "The second charge goes back to your card.", "refund": True}
 
@@ -102,4 +101,4 @@ async def test_the_text_of_an_agent_streams_unless_it_is_to_be_checked_first(
     assert result.final_state["said"] == "Good morning to you"
     assert streamed is not is_checked
     assert "".join(pieces) == "Good morning to you", "checked text is emitted too, in one piece"
-    assert is_checked == (len(pieces) == 1) or vendor.name == "google"
+    assert is_checked == (len(pieces) == 1)

@@ -5,31 +5,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from providers.vendors import VENDORS, Call, Vendor
-from treadle.contracts.provider import Provider
+from providers.vendors import BOTH, EVERY, SPEC, Call, Vendor, ask, response_to
 from treadle.errors import (
-    AuthenticationError,
-    BadRequestError,
-    ModelNotFoundError,
-    ProviderError,
-    RateLimitError,
-    ResponseError,
-    UnavailableError,
     UnsupportedError,
 )
 from treadle.messages import (
     AssistantMessage,
-    Completed,
     EmbedRequest,
     HostedTool,
     MediaPart,
     ModelRequest,
-    ModelResponse,
     NamedTool,
     OutputSchema,
     Reasoning,
@@ -39,19 +29,9 @@ from treadle.messages import (
     ToolCallPart,
     ToolMessage,
     ToolResultPart,
-    ToolSpec,
     UserMessage,
 )
 
-from wire import openai_server
-from wire.http_server import Drop, Json
-
-BOTH = pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
-EVERY = pytest.mark.parametrize("vendor", VENDORS.values(), ids=VENDORS)
-
-LOOK = ToolSpec(
-    name="look", description="Look up", parameters={"type": "object", "properties": {"q": {"type": "string"}}}
-)
 SHAPE = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 CALLED = (
     UserMessage.of("hi"),
@@ -95,10 +75,10 @@ ASKS: Mapping[str, Ask] = {
         {"messages": (UserMessage.of("hi", name="ann"), AssistantMessage.of("ho", name="bob"), UserMessage.of("so?"))},
         {**each(CHAT, '"name": "bob"'), **each(("openai responses", "anthropic", "google", "ollama"), "[bob] ho")},
     ),
-    "tools": Ask({"tools": (LOOK,)}, '"look"'),
-    "tool results": Ask({"tools": (LOOK,), "messages": CALLED}, "found it"),
+    "tools": Ask({"tools": (SPEC,)}, '"look"'),
+    "tool results": Ask({"tools": (SPEC,), "messages": CALLED}, "found it"),
     "forced tool": Ask(
-        {"tools": (LOOK,), "tool_choice": "required"},
+        {"tools": (SPEC,), "tool_choice": "required"},
         {
             **each((*CHAT, "openai responses"), '"tool_choice": "required"'),
             "anthropic": '{"type": "any"',
@@ -107,7 +87,7 @@ ASKS: Mapping[str, Ask] = {
         ignored={"ollama": "tool_choice is ignored: Ollama has none"},
     ),
     "named tool": Ask(
-        {"tools": (LOOK,), "tool_choice": NamedTool(name="look")},
+        {"tools": (SPEC,), "tool_choice": NamedTool(name="look")},
         {
             **each(CHAT, '"tool_choice": {"type": "function", "function": {"name": "look"}}'),
             "openai responses": '"tool_choice": {"type": "function", "name": "look"}',
@@ -117,7 +97,7 @@ ASKS: Mapping[str, Ask] = {
         ignored={"ollama": "tool_choice is ignored: Ollama has none"},
     ),
     "no parallel calls": Ask(
-        {"tools": (LOOK,), "parallel_tool_calls": False},
+        {"tools": (SPEC,), "parallel_tool_calls": False},
         {
             **each(CHAT, '"parallel_tool_calls": false'),
             "openai responses": '"parallel_tool_calls": false',
@@ -193,16 +173,7 @@ ASKS: Mapping[str, Ask] = {
 
 
 def request_of(vendor: Vendor, stream: bool, fields: Mapping[str, Any]) -> ModelRequest:
-    return ModelRequest(**{"model": vendor.model, "messages": (UserMessage.of("hi"),), "stream": stream, **fields})
-
-
-async def answered(provider: Provider, request: ModelRequest) -> ModelResponse:
-    last: Any = None
-    async with provider.exchange(request) as events:
-        async for event in events:
-            last = event
-    assert isinstance(last, Completed)
-    return last.response
+    return ask(vendor, stream=stream, **fields)
 
 
 @BOTH
@@ -219,7 +190,7 @@ async def test_a_request(vendor: Vendor, capability: str, stream: bool) -> None:
             return
         assert refusals == []
         server.reply(vendor.reply(stream, '{"n": 1}'))
-        response = await answered(provider, request)
+        response = await response_to(provider, request)
     assert response.text == '{"n": 1}'
     assert response.stop_reason is StopReason.END_TURN
     if says := row.ignored.get(vendor.name):
@@ -239,7 +210,7 @@ async def test_several_calls_in_one_reply(vendor: Vendor, stream: bool) -> None:
     calls = [Call("look", '{"q": "a"}', "c1"), Call("look", '{"q": "b"}', "c2")]
     async with vendor.server.open() as server, vendor.build(server.url) as provider:
         server.reply(vendor.reply(stream, calls=calls))
-        response = await answered(provider, request_of(vendor, stream, {"tools": (LOOK,)}))
+        response = await response_to(provider, request_of(vendor, stream, {"tools": (SPEC,)}))
     found = response.message.tool_calls
     assert [(each.tool_name, each.arguments) for each in found] == [("look", {"q": "a"}), ("look", {"q": "b"})]
     assert len({each.call_id for each in found}) == 2
@@ -257,7 +228,7 @@ async def test_why_a_reply_ended(vendor: Vendor, stream: bool, stop: str, reason
         pytest.skip(f"{vendor.name} has no such end")
     async with vendor.server.open() as server, vendor.build(server.url) as provider:
         server.reply(vendor.reply(stream, "hel", stop=vendor.stops[stop]))
-        response = await answered(provider, request_of(vendor, stream, {}))
+        response = await response_to(provider, request_of(vendor, stream, {}))
     assert (response.stop_reason, response.text) == (reason, "hel")
 
 
@@ -304,7 +275,7 @@ async def test_tokens_and_request_ids(vendor: Vendor, stream: bool) -> None:
     more, counted = USAGE[vendor.name]
     async with vendor.server.open() as server, vendor.build(server.url) as provider:
         server.reply(vendor.reply(stream, "hello", **more))
-        response = await answered(provider, request_of(vendor, stream, {}))
+        response = await response_to(provider, request_of(vendor, stream, {}))
     usage = response.usage
     assert (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.reasoning_tokens) == counted
     assert response.request_id == {"google": "resp_1", "ollama": None}.get(vendor.name, "req_1")
@@ -312,79 +283,16 @@ async def test_tokens_and_request_ids(vendor: Vendor, stream: bool) -> None:
         assert (usage.cache_write_tokens, usage.cache_write_1h_tokens) == (0, 0)
 
 
-# --- failures -----------------------------------------------------------------------------------------
-
-
-@BOTH
-@EVERY
-@pytest.mark.parametrize(
-    ("status", "error"),
-    [
-        (400, BadRequestError),
-        (401, AuthenticationError),
-        (404, ModelNotFoundError),
-        (429, RateLimitError),
-        (503, UnavailableError),
-    ],
-)
-async def test_an_error_status(vendor: Vendor, stream: bool, status: int, error: type[ProviderError]) -> None:
-    said = "model 'x' not found" if status == 404 else "it failed"
-    async with vendor.server.open() as server, vendor.build(server.url) as provider:
-        server.reply(vendor.failure(said, status=status, retry_after="3"))
-        with pytest.raises(ProviderError) as caught:
-            await answered(provider, request_of(vendor, stream, {}))
-        assert len(server.requests) == 1, "the SDK does not ask again by itself"
-    assert isinstance(caught.value, error) or (status == 404 and isinstance(caught.value, BadRequestError))
-    assert caught.value.status_code == status
-    assert caught.value.provider == provider.name
-    if status in (429, 503):
-        assert caught.value.retry_after == 3.0
-
-
-@BOTH
-@EVERY
-async def test_an_error_inside_a_good_answer(vendor: Vendor, stream: bool) -> None:
-    async with vendor.server.open() as server, vendor.build(server.url) as provider:
-        server.reply(Json({"error": {"message": "it broke", "code": 503, "type": "overloaded_error"}}))
-        with pytest.raises(ProviderError, match="it broke"):
-            await answered(provider, request_of(vendor, stream, {}))
-
-
-@EVERY
-async def test_a_connection_that_is_cut(vendor: Vendor) -> None:
-    async with vendor.server.open() as server, vendor.build(server.url) as provider:
-        server.reply(Drop(), Drop(reset=True))
-        for stream in (False, True):
-            with pytest.raises(ProviderError) as caught:
-                await answered(provider, request_of(vendor, stream, {}))
-            assert caught.value.status_code is None
-
-
-@EVERY
-async def test_a_stream_without_an_end(vendor: Vendor) -> None:
-    async with vendor.server.open() as server, vendor.build(server.url) as provider:
-        whole = vendor.reply(True, "hello")
-        key = "lines" if hasattr(whole, "lines") else "events" if hasattr(whole, "events") else "chunks"
-        pieces = list(getattr(whole, key))
-        cut = pieces[: len(pieces) // 2] or [b""]
-        changes: dict[str, Any] = {key: cut, "then": "cut", **({"done": False} if hasattr(whole, "done") else {})}
-        server.reply(replace(whole, **changes))  # type: ignore[type-var]
-        with pytest.raises((ResponseError, UnavailableError)):
-            await answered(provider, request_of(vendor, True, {}))
-
-
 @EVERY
 async def test_vectors(vendor: Vendor) -> None:
     request = EmbedRequest(model="embedder", inputs=("one", "three"))
     async with vendor.server.open() as server, vendor.build(server.url) as provider:
-        if vendor.name == "anthropic":
+        if vendor.vectors is None:
             with pytest.raises(UnsupportedError, match="has no embeddings"):
                 await provider.embed(request)
             assert server.requests == []
             return
-        if vendor.server is openai_server.OpenAIServer:
-            rows = [{"index": n, "embedding": [float(n), 1.0]} for n in range(2)]
-            server.reply(Json({"data": rows, "model": "embedder", "usage": {"prompt_tokens": 2}}))
+        server.reply(vendor.vectors([[0.0, 1.0], [1.0, 1.0]]))
         response = await provider.embed(request)
     assert len(response.vectors) == 2
     assert response.vectors[0] != response.vectors[1]

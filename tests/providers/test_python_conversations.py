@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from providers.vendors import VENDORS, Call, Vendor
+from providers.vendors import EVERY, Call, Vendor
 from treadle_loop import Agent, TextDelta, ToolSpec
 from treadle_loop.conversations.clients import ProviderClient
 
 from wire.in_thread import serving
 
-EVERY = pytest.mark.parametrize("vendor", VENDORS.values(), ids=VENDORS)
 LOOK = ToolSpec("look", "looks", {"type": "object", "properties": {}}, lambda deps: "Ada is 36")
 
 

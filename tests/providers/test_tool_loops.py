@@ -8,13 +8,10 @@ from typing import Any
 import pytest
 
 import treadle
-from providers.vendors import VENDORS, Call, Vendor
+from providers.vendors import BOTH, EVERY, VENDORS, Call, Vendor
 from treadle import tool
 
 from wire import anthropic_server, openai_responses
-
-BOTH = pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
-EVERY = pytest.mark.parametrize("vendor", VENDORS.values(), ids=VENDORS)
 
 LOOP = """
 name: loop

@@ -9,8 +9,17 @@ from typing import Any
 
 import pytest
 
-from treadle.contracts.provider import Provider
+from treadle.contracts.provider import Provider, ProviderSettings
 from treadle.contracts.secrets import SecretRef
+from treadle.errors import ProviderError, ResponseError, UnavailableError
+from treadle.messages import (
+    Completed,
+    ModelRequest,
+    ModelResponse,
+    StreamEvent,
+    ToolSpec,
+    UserMessage,
+)
 from treadle_anthropic.provider import AnthropicProvider
 from treadle_anthropic.settings import AnthropicSettings
 from treadle_google.provider import GoogleProvider
@@ -21,25 +30,24 @@ from treadle_openai.provider import GenericOpenAIProvider, OpenAIProvider
 from treadle_openai.settings import GenericOpenAISettings, OpenAISettings
 
 from wire import anthropic_server, google_server, ollama_server, openai_responses, openai_server
-from wire.http_server import Json, Reply, WireServer
+from wire.fixtures import KEY
+from wire.http_server import Json, Reply, Streamed, WireServer
 
-__all__ = ["KEY", "VENDORS", "Call", "Vendor", "clear_environment"]
-
-KEY = "sk-test-0123456789abcdef"
-_VARIABLES = (
-    "OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY",
-    "OPENAI_CUSTOM_HEADERS", "GENERIC_OPENAI_API_KEY", "GENERIC_OPENAI_BASE_URL", "ANTHROPIC_API_KEY",
-    "ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN", "GOOGLE_API_KEY", "GOOGLE_BASE_URL", "GEMINI_API_KEY",
-    "GOOGLE_GENAI_USE_VERTEXAI", "OLLAMA_BASE_URL", "OLLAMA_API_KEY", "OLLAMA_HOST", "HTTP_PROXY", "HTTPS_PROXY",
-    "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy", "TREADLE_CONFIG",
-)  # fmt: skip
-
-
-def clear_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing that the machine's owner set reaches a test; the key that all tests use is there."""
-    for name in _VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("TEST_KEY", KEY)
+__all__ = [
+    "BOTH",
+    "EMBEDDING",
+    "EVERY",
+    "KEY",
+    "SECRET",
+    "SPEC",
+    "VENDORS",
+    "Call",
+    "Vendor",
+    "ask",
+    "collect",
+    "events_of",
+    "response_to",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +63,20 @@ class Call:
 class Vendor:
     """One provider and the server that it speaks to.
 
-    :param environment: the variables that lead a run to the server, by a function of its URL.
+    :param kind: its class, and ``settings`` the class of its settings.
+    :param path: what follows the server's address in the base URL.
+    :param fixed: settings that make it this one of the provider's several.
+    :param key: the variable that its key is in where nothing else is set; ``needs_key`` says whether it must be.
+    :param more_environment: variables that lead a run to it, besides its address and its key.
     :param reply: a scripted reply: ``reply(stream, text, calls, **more)``; ``more`` is what the vendor's server has.
+    :param begun: the pieces of a stream that has said these texts and has not ended.
+    :param streamed: a stream of such pieces.
+    :param thought: ``more`` of a reply that was thought about.
+    :param error_piece: an error in the middle of a stream, with these words.
+    :param error_kind: what such an error becomes.
+    :param vectors: a reply with these vectors, None where it has no embeddings.
+    :param garbled: what is said of a piece that is not JSON.
+    :param request_id: the header of a request's id.
     :param stops: what it writes for a reply cut at the limit, a refusal and a reason that nobody knows.
     :param can_say_bad_json: whether arguments come as text.
     """
@@ -65,15 +85,70 @@ class Vendor:
     provider: str
     model: str
     server: type[WireServer]
-    build: Callable[[str], Provider]
-    environment: Callable[[str], Mapping[str, str]]
+    kind: Callable[[str, Any], Provider]
+    settings: type[ProviderSettings]
+    path: str = ""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    key: str
+    needs_key: bool = True
+    more_environment: Mapping[str, str] = field(default_factory=dict)
     reply: Callable[..., Reply]
     failure: Callable[..., Reply]
+    begun: Callable[..., list[Any]]
+    streamed: Callable[..., Streamed]
+    thought: Callable[[str], Mapping[str, Any]]
+    error_piece: Callable[[str], Any]
+    error_kind: type[ProviderError] = UnavailableError
+    vectors: Callable[[Any], Reply] | None
+    garbled: str
+    request_id: str | None = None
     stops: Mapping[str, str] = field(default_factory=dict)
     can_say_bad_json: bool = True
 
+    def __str__(self) -> str:
+        return self.name
+
+    def build(self, url: str, **settings: Any) -> Provider:
+        """The provider, led to a server at this address, with the key that all tests use."""
+        given = {"base_url": url + self.path, "api_key": SECRET, **self.fixed, **settings}
+        return self.kind(self.provider, self.settings(**given))
+
+    def environment(self, url: str) -> Mapping[str, str]:
+        """The variables that lead a run to the server."""
+        address = f"{self.provider.upper()}_BASE_URL"
+        return {address: url + self.path, **({self.key: KEY} if self.needs_key else {}), **self.more_environment}
+
 
 SECRET = SecretRef("env:TEST_KEY")
+SPEC = ToolSpec(
+    name="look", description="Look up", parameters={"type": "object", "properties": {"q": {"type": "string"}}}
+)
+
+
+def ask(vendor: Vendor, said: str = "hi", **fields: Any) -> ModelRequest:
+    """A request of its model."""
+    return ModelRequest(**{"model": vendor.model, "messages": (UserMessage.of(said),), **fields})
+
+
+async def collect(provider: Provider, request: ModelRequest, seen: list[StreamEvent]) -> None:
+    """Put the events of an exchange into a list, which keeps what came before an error."""
+    async with provider.exchange(request) as events:
+        async for event in events:
+            seen.append(event)  # noqa: PERF401 - what came before an error is kept
+
+
+async def events_of(provider: Provider, request: ModelRequest) -> list[StreamEvent]:
+    """The events of an exchange."""
+    seen: list[StreamEvent] = []
+    await collect(provider, request, seen)
+    return seen
+
+
+async def response_to(provider: Provider, request: ModelRequest) -> ModelResponse:
+    """The response that an exchange ends with."""
+    last = (await events_of(provider, request))[-1]
+    assert isinstance(last, Completed)
+    return last.response
 
 
 def _chat(stream: bool, text: str = "", calls: Sequence[Call] = (), *, stop: str | None = None, **more: Any) -> Reply:
@@ -126,19 +201,22 @@ def _anthropic(
 def _google(
     stream: bool, text: str = "", calls: Sequence[Call] = (), *, stop: str = "STOP", before: Any = (), **more: Any
 ) -> Reply:
-    parts = [*before, *([text] if text else [])]
-    parts += [
+    said = [
         {"functionCall": {"name": each.name, "args": json.loads(each.arguments), "id": each.call_id}} for each in calls
     ]
-    whole = google_server.content(*parts, finish=stop, **more)
-    return google_server.Stream([whole]) if stream else Json(whole)
+    if not stream:
+        return Json(google_server.content(*before, *([text] if text else []), *said, finish=stop, **more))
+    pieces = [google_server.candidate(each) for each in (*before, *_halves(text))]
+    return google_server.Stream([*pieces, google_server.content(*said, finish=stop, **more)])
 
 
 def _ollama(
     stream: bool, text: str = "", calls: Sequence[Call] = (), *, stop: str = "stop", counts: Any = None, **more: Any
 ) -> Reply:
     said = (
-        {"tool_calls": [ollama_server.call(each.name, json.loads(each.arguments)) for each in calls]} if calls else {}
+        {"tool_calls": [ollama_server.call(each.name, json.loads(each.arguments), id=each.call_id) for each in calls]}
+        if calls
+        else {}
     )
     if not stream:
         return Json(ollama_server.reply_json(text, reason=stop, **said, **more))
@@ -153,61 +231,94 @@ def _halves(text: str) -> list[str]:
     return [piece for piece in (text[:middle], text[middle:]) if piece]
 
 
-def _openai(api: str, url: str) -> Provider:
-    return OpenAIProvider("openai", OpenAISettings(base_url=f"{url}/v1", api_key=SECRET, api=api))  # type: ignore[arg-type]
+def _responses_begun(*texts: str) -> list[Any]:
+    *begun, _done, _completed = openai_responses.response_events(
+        openai_responses.response(openai_responses.message("")), pieces=1
+    )
+    event = openai_responses.event
+    return [*begun, *(event("response.output_text.delta", output_index=0, delta=text) for text in texts)]
 
 
-_CHAT_STOPS = {"length": "length", "refusal": "content_filter", "unknown": "tired"}
+def _anthropic_begun(*texts: str) -> list[Any]:
+    start, ping, block, *_ = anthropic_server.events_of(anthropic_server.message("x"))
+    kind = {"type": "content_block_delta", "index": 0}
+    return [start, ping, block, *({**kind, "delta": {"type": "text_delta", "text": text}} for text in texts)]
+
+
+def _openai_vectors(rows: Any) -> Reply:
+    """Not in the order of the texts: the index says whose a vector is."""
+    data = [{"object": "embedding", "index": index, "embedding": row} for index, row in enumerate(rows or ())]
+    usage = {"prompt_tokens": len(data), "total_tokens": len(data)}
+    return Json({"object": "list", "data": data[::-1], "model": "e", "usage": usage})
+
+
+_CHAT: Mapping[str, Any] = {
+    "server": openai_server.OpenAIServer,
+    "reply": _chat,
+    "failure": openai_server.failure,
+    "begun": lambda *texts: [openai_server.chunk(content=text) for text in texts],
+    "streamed": lambda pieces, **more: openai_server.Stream(pieces, done=False, **more),
+    "thought": lambda said: {"reasoning_content": said},
+    "error_piece": lambda said: {"error": {"message": said, "code": 503}},
+    "vectors": _openai_vectors,
+    "garbled": "sent a chunk that is not JSON",
+    "request_id": "x-request-id",
+    "stops": {"length": "length", "refusal": "content_filter", "unknown": "tired"},
+}
+_OPENAI: Mapping[str, Any] = {
+    **_CHAT,
+    "provider": "openai",
+    "kind": OpenAIProvider,
+    "settings": OpenAISettings,
+    "path": "/v1",
+    "key": "OPENAI_API_KEY",
+}
 
 VENDORS: Mapping[str, Vendor] = {
     each.name: each
     for each in (
+        Vendor(name="openai", model="gpt-4o-mini", fixed={"api": "completions"}, **_OPENAI),
         Vendor(
-            name="openai",
-            provider="openai",
-            model="gpt-4o-mini",
-            server=openai_server.OpenAIServer,
-            build=lambda url: _openai("completions", url),
-            environment=lambda url: {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{url}/v1"},
-            reply=_chat,
-            failure=openai_server.failure,
-            stops=_CHAT_STOPS,
-        ),
-        Vendor(
-            name="openai responses",
-            provider="openai",
-            model="gpt-5-mini",
-            server=openai_server.OpenAIServer,
-            build=lambda url: _openai("responses", url),
-            environment=lambda url: {
-                "OPENAI_API_KEY": KEY,
-                "OPENAI_BASE_URL": f"{url}/v1",
-                "OPENAI_API": "responses",
-            },
-            reply=_responses,
-            failure=openai_server.failure,
-            stops={"length": "max_output_tokens", "refusal": "refusal", "unknown": "tired"},
+            **{
+                **_OPENAI,
+                "name": "openai responses",
+                "model": "gpt-5-mini",
+                "fixed": {"api": "responses"},
+                "more_environment": {"OPENAI_API": "responses"},
+                "reply": _responses,
+                "begun": _responses_begun,
+                "thought": lambda said: {"before": [openai_responses.reasoning(said)]},
+                "error_piece": lambda said: openai_responses.event("error", code="server_error", message=said),
+                "stops": {"length": "max_output_tokens", "refusal": "refusal", "unknown": "tired"},
+            }
         ),
         Vendor(
             name="generic_openai",
             provider="generic_openai",
             model="some-model",
-            server=openai_server.OpenAIServer,
-            build=lambda url: GenericOpenAIProvider("generic_openai", GenericOpenAISettings(base_url=url)),
-            environment=lambda url: {"GENERIC_OPENAI_BASE_URL": url},
-            reply=_chat,
-            failure=openai_server.failure,
-            stops=_CHAT_STOPS,
+            kind=GenericOpenAIProvider,
+            settings=GenericOpenAISettings,
+            key="GENERIC_OPENAI_API_KEY",
+            needs_key=False,
+            **_CHAT,
         ),
         Vendor(
             name="anthropic",
             provider="anthropic",
             model="claude-sonnet-4-5",
             server=anthropic_server.AnthropicServer,
-            build=lambda url: AnthropicProvider("anthropic", AnthropicSettings(base_url=url, api_key=SECRET)),
-            environment=lambda url: {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": url},
+            kind=AnthropicProvider,
+            settings=AnthropicSettings,
+            key="ANTHROPIC_API_KEY",
             reply=_anthropic,
             failure=anthropic_server.failure,
+            begun=_anthropic_begun,
+            streamed=anthropic_server.Stream,
+            thought=lambda said: {"before": [anthropic_server.thinking(said)]},
+            error_piece=lambda said: {"type": "error", "error": {"type": "overloaded_error", "message": said}},
+            vectors=None,
+            garbled="sent an event that is not JSON",
+            request_id="request-id",
             stops={"length": "max_tokens", "refusal": "refusal", "unknown": "tired"},
             can_say_bad_json=False,
         ),
@@ -216,10 +327,17 @@ VENDORS: Mapping[str, Vendor] = {
             provider="google",
             model=google_server.MODEL,
             server=google_server.GoogleServer,
-            build=lambda url: GoogleProvider("google", GoogleSettings(base_url=url, api_key=SECRET)),
-            environment=lambda url: {"GOOGLE_API_KEY": KEY, "GOOGLE_BASE_URL": url},
+            kind=GoogleProvider,
+            settings=GoogleSettings,
+            key="GOOGLE_API_KEY",
             reply=_google,
             failure=google_server.failure,
+            begun=lambda *texts: [google_server.candidate(text) for text in texts],
+            streamed=google_server.Stream,
+            thought=lambda said: {"before": [{"text": said, "thought": True, "thoughtSignature": "s"}]},
+            error_piece=lambda said: {"error": {"code": 503, "message": said, "status": "UNAVAILABLE"}},
+            vectors=lambda rows: Json({"embeddings": rows and [{"values": row} for row in rows]}),
+            garbled="answered with something that is not JSON",
             stops={"length": "MAX_TOKENS", "refusal": "SAFETY", "unknown": "TIRED"},
             can_say_bad_json=False,
         ),
@@ -228,12 +346,24 @@ VENDORS: Mapping[str, Vendor] = {
             provider="ollama",
             model=ollama_server.MODEL,
             server=ollama_server.OllamaServer,
-            build=lambda url: OllamaProvider("ollama", OllamaSettings(base_url=url)),
-            environment=lambda url: {"OLLAMA_BASE_URL": url},
+            kind=OllamaProvider,
+            settings=OllamaSettings,
+            key="OLLAMA_API_KEY",
+            needs_key=False,
             reply=_ollama,
             failure=ollama_server.failure,
+            begun=lambda *texts: [ollama_server.line(text) for text in texts],
+            streamed=ollama_server.Lines,
+            thought=lambda said: {"thinking": said},
+            error_piece=lambda said: {"error": said},
+            error_kind=ResponseError,
+            vectors=lambda rows: Json({"model": "e", "embeddings": rows}),
+            garbled="sent a line that is not JSON",
             stops={"length": "length", "unknown": "tired"},
             can_say_bad_json=False,
         ),
     )
 }
+BOTH = pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
+EVERY = pytest.mark.parametrize("vendor", VENDORS.values(), ids=str)
+EMBEDDING = pytest.mark.parametrize("vendor", [each for each in VENDORS.values() if each.vectors], ids=str)

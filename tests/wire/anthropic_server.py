@@ -6,13 +6,10 @@ https://docs.anthropic.com/en/api/messages, https://platform.claude.com/docs/en/
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import trio
-
-from wire.http_server import Bytes, Connection, Json, Recorded, Reply, WireServer
+from wire.http_server import Bytes, Json, Recorded, Reply, Streamed, WireServer, header_names, in_json
 
 __all__ = [
     "MODEL",
@@ -91,8 +88,8 @@ def failure(
     said: str = "it failed", *, kind: str = "invalid_request_error", status: int = 400, **headers: str
 ) -> Bytes:
     """An error as Anthropic words it; ``retry_after="3"`` becomes a header."""
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Json({"type": "error", "error": {"type": kind, "message": said}, "request_id": "req_body"}, status, named)
+    body = {"type": "error", "error": {"type": kind, "message": said}, "request_id": "req_body"}
+    return Json(body, status, header_names(headers))
 
 
 def events_of(whole: Mapping[str, Any], *, pieces: int = 2) -> list[dict[str, Any]]:
@@ -137,40 +134,15 @@ def _pieces(whole: str, count: int) -> Iterator[str]:
         yield whole[start : start + size]
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """A streamed reply.
+class Stream(Streamed):
+    """A streamed reply; an event has its name before its data."""
 
-    :param events: each is sent as one event: JSON, or bytes as they stand (anything at all).
-    :param pause: seconds before each.
-    :param then: what follows them: ``end`` closes the body in order, ``cut`` drops the connection inside it,
-        ``reset`` does so abruptly, ``hang`` sends nothing more.
-    """
+    __slots__ = ()
+    content_type = "text/event-stream; charset=utf-8"
 
-    events: Sequence[Mapping[str, Any] | bytes] | Iterable[Mapping[str, Any] | bytes]
-    pause: float = 0.0
-    then: str = "end"
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    async def send(self, connection: Connection, request: Recorded) -> bool:
-        """Write it."""
-        await connection.head(
-            200, {"content-type": "text/event-stream; charset=utf-8", "transfer-encoding": "chunked", **self.headers}
-        )
-        for each in self.events:
-            await trio.sleep(self.pause)
-            if not isinstance(each, bytes):
-                each = f"event: {each['type']}\ndata: {json.dumps(each)}\n\n".encode()
-            await connection.chunk(each)
-        if self.then == "hang":
-            await trio.sleep_forever()
-        if self.then == "reset":
-            await trio.sleep(0.05)  # a reset discards what the client has not read yet
-            connection.reset_on_close()
-        if self.then != "end":
-            return False
-        await connection.chunk(b"")
-        return True
+    def framed(self, piece: Mapping[str, Any] | str) -> str:
+        named = "" if isinstance(piece, str) else f"event: {piece['type']}\n"
+        return f"{named}data: {in_json(piece)}\n\n"
 
 
 class AnthropicServer(WireServer):

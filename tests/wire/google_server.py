@@ -5,14 +5,10 @@ https://ai.google.dev/api/generate-content
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import trio
-
-from wire.http_server import Bytes, Connection, Json, Recorded, Reply, WireServer
+from wire.http_server import Bytes, Json, Recorded, Reply, Streamed, WireServer, header_names, in_json
 
 __all__ = ["MODEL", "GoogleServer", "Stream", "candidate", "content", "failure", "text_chunks"]
 
@@ -53,45 +49,16 @@ def failure(
 ) -> Bytes:
     """An error as Google words it; ``retry_after="3"`` becomes a header, and ``code`` differs from the status."""
     error = {"code": status if code is None else code, "message": message, "status": word, "details": list(details)}
-    return Json({"error": error}, status, {name.replace("_", "-"): value for name, value in headers.items()})
+    return Json({"error": error}, status, header_names(headers))
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """A streamed reply.
+class Stream(Streamed):
+    """A streamed reply; its lines end as Google's do."""
 
-    :param chunks: each is sent as one event: JSON, text as it stands (a chunk that is not JSON), or bytes as they
-        stand (anything at all).
-    :param pause: seconds before each.
-    :param then: what follows: ``end`` closes the body in order, ``cut`` drops the connection inside it, ``reset``
-        does so abruptly, ``hang`` sends nothing more.
-    """
+    __slots__ = ()
 
-    chunks: Iterable[Mapping[str, Any] | str | bytes]
-    pause: float = 0.0
-    then: str = "end"
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    async def send(self, connection: Connection, request: Recorded) -> bool:
-        """Write it."""
-        head = {"content-type": "text/event-stream", "transfer-encoding": "chunked", **self.headers}
-        await connection.head(200, head)
-        for each in self.chunks:
-            await trio.sleep(self.pause)
-            if isinstance(each, bytes):
-                await connection.chunk(each)
-            else:
-                text = each if isinstance(each, str) else json.dumps(each)
-                await connection.chunk(f"data: {text}\r\n\r\n".encode())
-        if self.then == "hang":
-            await trio.sleep_forever()
-        if self.then == "reset":
-            await trio.sleep(0.05)  # a reset discards what the client has not read yet
-            connection.reset_on_close()
-        if self.then != "end":
-            return False
-        await connection.chunk(b"")
-        return True
+    def framed(self, piece: Mapping[str, Any] | str) -> str:
+        return f"data: {in_json(piece)}\r\n\r\n"
 
 
 class GoogleServer(WireServer):

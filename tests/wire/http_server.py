@@ -9,15 +9,28 @@ from __future__ import annotations
 import json
 import struct
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from socket import SO_LINGER, SOL_SOCKET
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import trio
 
-__all__ = ["Bytes", "Connection", "Drop", "Hang", "Json", "Recorded", "Reply", "Text", "WireServer"]
+__all__ = [
+    "Bytes",
+    "Connection",
+    "Drop",
+    "Hang",
+    "Json",
+    "Recorded",
+    "Reply",
+    "Streamed",
+    "Text",
+    "WireServer",
+    "header_names",
+    "in_json",
+]
 
 _REASONS = {
     200: "OK",
@@ -158,6 +171,60 @@ class Drop:
         if self.reset:
             connection.reset_on_close()
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """A streamed reply, as server-sent events; a vendor with other frames says how it writes one.
+
+    :param pieces: each is sent in a frame: JSON, or text as it stands (a piece that is not JSON). Bytes are sent as
+        they stand, without a frame (anything at all).
+    :param pause: seconds before each.
+    :param then: what follows them: ``end`` closes the body in order, ``cut`` drops the connection inside it, ``reset``
+        does so abruptly, ``hang`` sends nothing more.
+    """
+
+    pieces: Iterable[Mapping[str, Any] | str | bytes]
+    pause: float = 0.0
+    then: str = "end"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    content_type: ClassVar[str] = "text/event-stream"
+
+    def framed(self, piece: Mapping[str, Any] | str) -> str:
+        """A piece in its frame."""
+        return f"data: {in_json(piece)}\n\n"
+
+    def frames(self) -> list[bytes]:
+        """All that is written."""
+        return [each if isinstance(each, bytes) else self.framed(each).encode() for each in self.pieces]
+
+    async def send(self, connection: Connection, request: Recorded) -> bool:
+        """Write it."""
+        head = {"content-type": self.content_type, "transfer-encoding": "chunked", **self.headers}
+        await connection.head(200, head)
+        for each in self.frames():
+            await trio.sleep(self.pause)
+            await connection.chunk(each)
+        if self.then == "hang":
+            await trio.sleep_forever()
+        if self.then == "reset":
+            await trio.sleep(0.05)  # a reset discards what the client has not read yet
+            connection.reset_on_close()
+        if self.then != "end":
+            return False
+        await connection.chunk(b"")
+        return True
+
+
+def in_json(piece: Mapping[str, Any] | str) -> str:
+    """The text of a piece: letters of all languages stand as they are, as vendors write them."""
+    return piece if isinstance(piece, str) else json.dumps(piece, ensure_ascii=False)
+
+
+def header_names(headers: Mapping[str, str]) -> dict[str, str]:
+    """Keyword arguments as headers: ``retry_after="3"`` is ``retry-after: 3``."""
+    return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 class WireServer:

@@ -5,14 +5,10 @@ https://docs.ollama.com/api/chat
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import trio
-
-from wire.http_server import Bytes, Connection, Json, Recorded, Reply, WireServer
+from wire.http_server import Bytes, Json, Recorded, Reply, Streamed, WireServer, header_names, in_json
 
 __all__ = ["MODEL", "Lines", "OllamaServer", "call", "done", "failure", "line", "reply_json", "text_lines"]
 
@@ -49,44 +45,17 @@ def text_lines(*pieces: str, reason: str = "stop") -> list[dict[str, Any]]:
 
 def failure(message: str = "it failed", *, status: int = 400, **headers: str) -> Bytes:
     """An error as Ollama words it; ``retry_after="3"`` becomes a header."""
-    return Json({"error": message}, status, {name.replace("_", "-"): value for name, value in headers.items()})
+    return Json({"error": message}, status, header_names(headers))
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """A streamed reply.
+class Lines(Streamed):
+    """A streamed reply, in lines."""
 
-    :param lines: each is sent as a line: JSON, text as it stands (a line that is not JSON), or bytes as they stand,
-        without a line end.
-    :param pause: seconds before each.
-    :param then: what follows: ``end`` closes the body in order, ``cut`` drops the connection inside it, ``reset``
-        does so abruptly, ``hang`` sends nothing more.
-    """
+    __slots__ = ()
+    content_type = "application/x-ndjson"
 
-    lines: Iterable[Mapping[str, Any] | str | bytes]
-    pause: float = 0.0
-    then: str = "end"
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    async def send(self, connection: Connection, request: Recorded) -> bool:
-        """Write it."""
-        head = {"content-type": "application/x-ndjson", "transfer-encoding": "chunked", **self.headers}
-        await connection.head(200, head)
-        for each in self.lines:
-            await trio.sleep(self.pause)
-            if isinstance(each, bytes):
-                await connection.chunk(each)
-            else:
-                await connection.chunk(f"{each if isinstance(each, str) else json.dumps(each)}\n".encode())
-        if self.then == "hang":
-            await trio.sleep_forever()
-        if self.then == "reset":
-            await trio.sleep(0.05)  # a reset discards what the client has not read yet
-            connection.reset_on_close()
-        if self.then != "end":
-            return False
-        await connection.chunk(b"")
-        return True
+    def framed(self, piece: Mapping[str, Any] | str) -> str:
+        return f"{in_json(piece)}\n"
 
 
 def _vectors(inputs: Sequence[str]) -> dict[str, Any]:

@@ -5,9 +5,10 @@ https://platform.openai.com/docs/api-reference/responses, .../responses-streamin
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from wire.http_server import in_json
 
 __all__ = ["event", "function_call", "message", "reasoning", "response", "response_events", "web_search"]
 
@@ -77,7 +78,7 @@ def response(*items: Mapping[str, Any], status: str = "completed", **more: Any) 
 
 def event(kind: str, **fields: Any) -> bytes:
     """One event of a stream."""
-    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
+    return f"event: {kind}\ndata: {in_json({'type': kind, **fields})}\n\n".encode()
 
 
 def response_events(whole: Mapping[str, Any], *, pieces: int = 2) -> list[bytes]:

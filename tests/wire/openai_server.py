@@ -5,14 +5,11 @@ https://platform.openai.com/docs/api-reference/chat; the Responses API's shapes 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import trio
-
-from wire.http_server import Bytes, Connection, Json, Recorded, Reply, WireServer
+from wire.http_server import Bytes, Json, Recorded, Reply, Streamed, WireServer, header_names
 from wire.openai_responses import message, response, response_events
 
 __all__ = ["OpenAIServer", "Stream", "call", "chunk", "completion", "failure", "response_stream", "text_chunks"]
@@ -52,8 +49,8 @@ def failure(
     message: str = "it failed", *, code: Any = None, kind: str | None = None, status: int = 400, **headers: str
 ) -> Bytes:
     """An error as OpenAI words it; ``retry_after="3"`` becomes a header."""
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Json({"error": {"message": message, "type": kind, "param": None, "code": code}}, status, named)
+    error = {"message": message, "type": kind, "param": None, "code": code}
+    return Json({"error": error}, status, header_names(headers))
 
 
 def chunk(
@@ -91,44 +88,13 @@ def text_chunks(*pieces: str, finish_reason: str = "stop") -> list[dict[str, Any
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
-    """A streamed reply.
+class Stream(Streamed):
+    """A streamed reply. ``done`` is whether ``[DONE]`` ends it."""
 
-    :param chunks: each is sent as one event: JSON, text as it stands (a chunk that is not JSON), or bytes as
-        they stand (anything at all).
-    :param done: whether ``[DONE]`` ends it.
-    :param pause: seconds before each chunk.
-    :param then: what follows the chunks: ``end`` closes the body in order, ``cut`` drops the connection inside
-        it, ``reset`` does so abruptly, ``hang`` sends nothing more.
-    """
-
-    chunks: Iterable[Mapping[str, Any] | str | bytes]
     done: bool = True
-    pause: float = 0.0
-    then: str = "end"
-    headers: Mapping[str, str] = field(default_factory=dict)
 
-    async def send(self, connection: Connection, request: Recorded) -> bool:
-        """Write it."""
-        await connection.head(
-            200, {"content-type": "text/event-stream", "transfer-encoding": "chunked", **self.headers}
-        )
-        for each in (*self.chunks, *(("[DONE]",) if self.done else ())):
-            await trio.sleep(self.pause)
-            if isinstance(each, bytes):
-                await connection.chunk(each)
-            else:
-                text = each if isinstance(each, str) else json.dumps(each)
-                await connection.chunk(f"data: {text}\n\n".encode())
-        if self.then == "hang":
-            await trio.sleep_forever()
-        if self.then == "reset":
-            await trio.sleep(0.05)  # a reset discards what the client has not read yet
-            connection.reset_on_close()
-        if self.then != "end":
-            return False
-        await connection.chunk(b"")
-        return True
+    def frames(self) -> list[bytes]:
+        return [*Streamed.frames(self), *([b"data: [DONE]\n\n"] if self.done else [])]
 
 
 def response_stream(whole: Mapping[str, Any], **settings: Any) -> Stream:

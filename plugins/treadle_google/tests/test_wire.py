@@ -70,7 +70,7 @@ def ask(text: str = "hi", **fields: Any) -> ModelRequest:
 
 
 @pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch, _no_settings_of_the_machine: None) -> None:
+def _key(monkeypatch: pytest.MonkeyPatch, no_settings_of_the_machine: None) -> None:
     monkeypatch.setenv("GOOGLE_API_KEY", KEY)
 
 
