@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import trio
 
-from providers.vendors import BOTH, EMBEDDING, EVERY, KEY, SECRET, VENDORS, Vendor, ask, collect, events_of
+from providers.vendors import EMBEDDING, EVERY, KEY, SECRET, VENDORS, Vendor, ask
 from treadle.contracts.secrets import SecretRef
 from treadle.errors import (
     AuthenticationError,
@@ -30,7 +30,8 @@ from treadle.errors import (
 )
 from treadle.messages import Completed, EmbedRequest, StreamEvent
 
-from wire.http_server import Drop, Hang, Json, Text
+from wire.exchanges import PLAIN_AND_STREAMED, collect, events_of
+from wire.http_server import Bytes, Drop, Hang, Json, Text
 
 INVALID_KEY = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
 RETRY = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}
@@ -114,7 +115,7 @@ WORDED: Mapping[str, Sequence[Failure]] = {
 }
 
 
-@BOTH
+@PLAIN_AND_STREAMED
 @pytest.mark.parametrize(
     ("vendor", "failure"),
     [(vendor, each) for vendor in VENDORS.values() for each in (*STATUSES, *WORDED.get(vendor.name, ()))],
@@ -137,7 +138,17 @@ async def test_an_error_status_becomes_its_error(vendor: Vendor, failure: Failur
     assert len(server.requests) == 1, "the SDK's own retries are off"
 
 
-@BOTH
+@PLAIN_AND_STREAMED
+@EVERY
+async def test_an_error_that_is_no_json_is_an_error_of_its_status(vendor: Vendor, stream: bool) -> None:
+    async with vendor.server.open() as server, vendor.build(server.url) as provider:
+        for body in (b"<html>bad gateway</html>", b"\xff\xfe", b"[]", b'[{"a": 1}, 2]', b"null", b""):
+            server.reply(Bytes(body, 502))
+            with pytest.raises(UnavailableError, match=f"provider '{provider.name}' answered 502"):
+                await events_of(provider, ask(vendor, stream=stream))
+
+
+@PLAIN_AND_STREAMED
 @EVERY
 async def test_a_redirect_is_not_followed(vendor: Vendor, stream: bool) -> None:
     async with vendor.server.open() as server, vendor.build(server.url) as provider:
@@ -180,7 +191,7 @@ INSIDE: Mapping[str, Sequence[tuple[Mapping[str, Any], type[ProviderError], str]
 }
 
 
-@BOTH
+@PLAIN_AND_STREAMED
 @EVERY
 async def test_an_error_inside_a_good_status_is_classified_by_its_words(vendor: Vendor, stream: bool) -> None:
     async with vendor.server.open() as server, vendor.build(server.url) as provider:
@@ -235,7 +246,7 @@ NEARLY: Mapping[str, Sequence[str]] = {
 }
 
 
-@BOTH
+@PLAIN_AND_STREAMED
 @pytest.mark.parametrize(
     ("vendor", "body"),
     [(vendor, body) for vendor in VENDORS.values() for body in (*NO_REPLY, *NEARLY.get(vendor.name, ()))],
@@ -280,7 +291,7 @@ async def test_a_stream_that_is_not_whole_is_no_success(vendor: Vendor, how: str
     assert not any(isinstance(event, Completed) for event in seen)
 
 
-@BOTH
+@PLAIN_AND_STREAMED
 @EVERY
 async def test_a_connection_dropped_before_the_reply_is_a_passing_failure(vendor: Vendor, stream: bool) -> None:
     async with vendor.server.open() as server, vendor.build(server.url) as provider:
@@ -292,7 +303,7 @@ async def test_a_connection_dropped_before_the_reply_is_a_passing_failure(vendor
             assert (caught.value.phase, caught.value.transient, caught.value.status_code) == ("read", True, None)
 
 
-@BOTH
+@PLAIN_AND_STREAMED
 @EVERY
 async def test_a_body_cut_short_is_unreadable(vendor: Vendor, stream: bool) -> None:
     async with vendor.server.open() as server, vendor.build(server.url) as provider:
@@ -304,7 +315,7 @@ async def test_a_body_cut_short_is_unreadable(vendor: Vendor, stream: bool) -> N
 # --- silence, and nobody there ----------------------------------------------------------------------
 
 
-@BOTH
+@PLAIN_AND_STREAMED
 @EVERY
 async def test_a_silent_server_times_out(vendor: Vendor, stream: bool) -> None:
     async with vendor.server.open() as server, vendor.build(server.url, timeout=0.1) as provider:
@@ -323,7 +334,7 @@ async def test_a_stream_that_falls_silent_times_out(vendor: Vendor) -> None:
             await events_of(provider, ask(vendor, stream=True))
 
 
-@BOTH
+@PLAIN_AND_STREAMED
 @pytest.mark.parametrize(
     ("url", "kind", "says"),
     [
@@ -374,7 +385,7 @@ async def test_neither_the_key_nor_a_header_is_in_an_error_text(vendor: Vendor) 
 DEFAULT_KEYS = [each for each in VENDORS.values() if each.needs_key]
 
 
-@BOTH
+@PLAIN_AND_STREAMED
 @pytest.mark.parametrize("vendor", DEFAULT_KEYS, ids=str)
 async def test_a_missing_key_is_told_before_any_request(
     vendor: Vendor, monkeypatch: pytest.MonkeyPatch, stream: bool

@@ -11,11 +11,12 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from providers.vendors import BOTH, EVERY, VENDORS, Vendor, ask, response_to
+from providers.vendors import EVERY, VENDORS, Vendor, ask
 from treadle.contracts.provider import Provider
 from treadle.messages import AssistantMessage, EmbedRequest, Reasoning, ReasoningPart, TextDelta, UserMessage
 
 from wire import anthropic_server, openai_server
+from wire.exchanges import PLAIN_AND_STREAMED, response_to
 from wire.http_server import Bytes, Hang, Recorded, Reply
 
 EMBED = EmbedRequest(model="e", inputs=("a",))
@@ -106,7 +107,7 @@ async def test_a_cancelled_session_closes_every_connection(vendor: Vendor) -> No
         await server.until(lambda it: it.connections == 0)
 
 
-@BOTH
+@PLAIN_AND_STREAMED
 @EVERY
 async def test_an_exception_of_the_body_leaves_as_itself(vendor: Vendor, stream: bool) -> None:
     cause = KeyError("cause")
@@ -177,9 +178,9 @@ def work_of(vendor: Vendor, what: str) -> tuple[Callable[[Provider], Awaitable[A
         assert vendor.vectors is not None
         vectors = paused(vendor.vectors([[1.0, 2.0]]))
         return lambda provider: provider.embed(EMBED), lambda _: vectors
-    stream = what != "plain"
+    stream = what.endswith("streamed")
     answer = paused(vendor.reply(stream, "hello", **vendor.thought("hm")))
-    if what != "asked again":
+    if not what.startswith("asked again"):
         return lambda provider: response_to(provider, ask(vendor, stream=stream)), lambda _: answer
     data, known, refusal = STALE[vendor.name]
     earlier = AssistantMessage(parts=(ReasoningPart(text="hm", provider_data=data), *AssistantMessage.of("b").parts))
@@ -187,7 +188,7 @@ def work_of(vendor: Vendor, what: str) -> tuple[Callable[[Provider], Awaitable[A
         vendor,
         messages=(UserMessage.of("a"), earlier, UserMessage.of("go on")),
         reasoning=Reasoning(budget_tokens=2000),
-        stream=True,
+        stream=stream,
     )
     return (
         lambda provider: response_to(provider, request),
@@ -200,7 +201,7 @@ def work_of(vendor: Vendor, what: str) -> tuple[Callable[[Provider], Awaitable[A
     [
         *((each, what) for each in VENDORS.values() for what in ("plain", "streamed")),
         *((each, "embedding") for each in VENDORS.values() if each.vectors and each.name != "openai responses"),
-        *((VENDORS[name], "asked again") for name in STALE),
+        *((VENDORS[name], f"asked again {how}") for name in STALE for how in ("plain", "streamed")),
     ],
     ids=str,
 )
@@ -213,7 +214,7 @@ async def test_cancelled_at_any_step_nothing_is_left(
         monkeypatch.setattr(server, "default_reply", answer)
         async with vendor.build(server.url) as provider:
             await work(provider)  # the SDK is loaded
-            assert len(server.requests) == (2 if what == "asked again" else 1)
+            assert len(server.requests) == (2 if what.startswith("asked again") else 1)
             await wait_all_tasks_blocked()
             tasks = trio.lowlevel.current_statistics().tasks_living
             cancelled = 0

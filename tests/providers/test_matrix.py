@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from providers.vendors import BOTH, EVERY, SPEC, Call, Vendor, ask, response_to
+from providers.vendors import EVERY, Call, Vendor, ask
 from treadle.errors import (
     UnsupportedError,
 )
@@ -31,6 +31,8 @@ from treadle.messages import (
     ToolResultPart,
     UserMessage,
 )
+
+from wire.exchanges import PLAIN_AND_STREAMED, SPEC, response_to
 
 SHAPE = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 CALLED = (
@@ -176,7 +178,7 @@ def request_of(vendor: Vendor, stream: bool, fields: Mapping[str, Any]) -> Model
     return ask(vendor, stream=stream, **fields)
 
 
-@BOTH
+@PLAIN_AND_STREAMED
 @EVERY
 @pytest.mark.parametrize("capability", ASKS)
 async def test_a_request(vendor: Vendor, capability: str, stream: bool) -> None:
@@ -204,7 +206,7 @@ async def test_a_request(vendor: Vendor, capability: str, stream: bool) -> None:
 # --- replies ------------------------------------------------------------------------------------------
 
 
-@BOTH
+@PLAIN_AND_STREAMED
 @EVERY
 async def test_several_calls_in_one_reply(vendor: Vendor, stream: bool) -> None:
     calls = [Call("look", '{"q": "a"}', "c1"), Call("look", '{"q": "b"}', "c2")]
@@ -217,7 +219,7 @@ async def test_several_calls_in_one_reply(vendor: Vendor, stream: bool) -> None:
     assert response.stop_reason is StopReason.TOOL_USE
 
 
-@BOTH
+@PLAIN_AND_STREAMED
 @EVERY
 @pytest.mark.parametrize(
     ("stop", "reason"),
@@ -269,7 +271,7 @@ USAGE: Mapping[str, tuple[Mapping[str, Any], tuple[Any, ...]]] = {
 }
 
 
-@BOTH
+@PLAIN_AND_STREAMED
 @EVERY
 async def test_tokens_and_request_ids(vendor: Vendor, stream: bool) -> None:
     more, counted = USAGE[vendor.name]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 
-from providers.vendors import BOTH, EMBEDDING, EVERY, SPEC, VENDORS, Call, Vendor, ask, events_of, response_to
+from providers.vendors import EMBEDDING, EVERY, VENDORS, Call, Vendor, ask
 from treadle.errors import ResponseError
 from treadle.messages import (
     Completed,
@@ -23,6 +23,7 @@ from treadle.messages import (
     Usage,
 )
 
+from wire.exchanges import PLAIN_AND_STREAMED, SPEC, events_of, response_to
 from wire.http_server import Json, Recorded, Reply
 
 
@@ -66,7 +67,7 @@ async def test_a_plain_and_a_streamed_reply_are_the_same_response(vendor: Vendor
         assert json.loads("".join(each.arguments for each in pieces)) == {"q": "xy"[index]}
 
 
-@BOTH
+@PLAIN_AND_STREAMED
 @EVERY
 async def test_thoughts_are_kept_apart(vendor: Vendor, stream: bool) -> None:
     async with vendor.server.open() as server, vendor.build(server.url) as provider:
@@ -79,7 +80,7 @@ async def test_thoughts_are_kept_apart(vendor: Vendor, stream: bool) -> None:
         assert [type(each) for each in deltas] == sorted((type(each) for each in deltas), key=lambda it: it.__name__)
 
 
-@BOTH
+@PLAIN_AND_STREAMED
 @EVERY
 async def test_thoughts_that_are_not_wanted_are_not_told(vendor: Vendor, stream: bool) -> None:
     request = ask(vendor, reasoning=Reasoning(capture=False), stream=stream)
@@ -157,7 +158,7 @@ async def test_fifty_exchanges_at_once_get_their_own_answers(vendor: Vendor) -> 
 
 
 # Not Anthropic, whose SDK fails with a UnicodeEncodeError, and not Google, whose SDK sends half a pair as an escape.
-@BOTH
+@PLAIN_AND_STREAMED
 @pytest.mark.parametrize(
     "vendor", [each for each in VENDORS.values() if each.name not in ("anthropic", "google")], ids=str
 )

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 import treadle
-from providers.vendors import BOTH, EVERY, VENDORS, Call, Vendor
+from providers.vendors import EVERY, VENDORS, Call, Vendor
 from treadle import tool
 
 from wire import anthropic_server, openai_responses
+from wire.exchanges import PLAIN_AND_STREAMED
 
 LOOP = """
 name: loop
@@ -71,7 +72,7 @@ async def run(vendor: Vendor, text: str, url: str, monkeypatch: pytest.MonkeyPat
     return await treadle.run(treadle.parse_workflow(filled), tools=[city_time, add])
 
 
-@BOTH
+@PLAIN_AND_STREAMED
 @EVERY
 async def test_two_calls_bad_arguments_and_the_answer(
     vendor: Vendor, stream: bool, monkeypatch: pytest.MonkeyPatch
@@ -105,7 +106,7 @@ OPAQUE = {
 }
 
 
-@BOTH
+@PLAIN_AND_STREAMED
 @pytest.mark.parametrize("name", OPAQUE)
 async def test_reasoning_goes_back_byte_for_byte(name: str, stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     vendor = VENDORS[name]
@@ -124,7 +125,7 @@ async def test_reasoning_goes_back_byte_for_byte(name: str, stream: bool, monkey
     assert "I look it up" not in json.dumps(result.final_state)
 
 
-@BOTH
+@PLAIN_AND_STREAMED
 @EVERY
 async def test_a_reply_of_another_shape_is_asked_for_again(
     vendor: Vendor, stream: bool, monkeypatch: pytest.MonkeyPatch

@@ -13,11 +13,7 @@ from treadle.contracts.provider import Provider, ProviderSettings
 from treadle.contracts.secrets import SecretRef
 from treadle.errors import ProviderError, ResponseError, UnavailableError
 from treadle.messages import (
-    Completed,
     ModelRequest,
-    ModelResponse,
-    StreamEvent,
-    ToolSpec,
     UserMessage,
 )
 from treadle_anthropic.provider import AnthropicProvider
@@ -34,19 +30,14 @@ from wire.fixtures import KEY
 from wire.http_server import Json, Reply, Streamed, WireServer
 
 __all__ = [
-    "BOTH",
     "EMBEDDING",
     "EVERY",
     "KEY",
     "SECRET",
-    "SPEC",
     "VENDORS",
     "Call",
     "Vendor",
     "ask",
-    "collect",
-    "events_of",
-    "response_to",
 ]
 
 
@@ -120,35 +111,11 @@ class Vendor:
 
 
 SECRET = SecretRef("env:TEST_KEY")
-SPEC = ToolSpec(
-    name="look", description="Look up", parameters={"type": "object", "properties": {"q": {"type": "string"}}}
-)
 
 
 def ask(vendor: Vendor, said: str = "hi", **fields: Any) -> ModelRequest:
     """A request of its model."""
     return ModelRequest(**{"model": vendor.model, "messages": (UserMessage.of(said),), **fields})
-
-
-async def collect(provider: Provider, request: ModelRequest, seen: list[StreamEvent]) -> None:
-    """Put the events of an exchange into a list, which keeps what came before an error."""
-    async with provider.exchange(request) as events:
-        async for event in events:
-            seen.append(event)  # noqa: PERF401 - what came before an error is kept
-
-
-async def events_of(provider: Provider, request: ModelRequest) -> list[StreamEvent]:
-    """The events of an exchange."""
-    seen: list[StreamEvent] = []
-    await collect(provider, request, seen)
-    return seen
-
-
-async def response_to(provider: Provider, request: ModelRequest) -> ModelResponse:
-    """The response that an exchange ends with."""
-    last = (await events_of(provider, request))[-1]
-    assert isinstance(last, Completed)
-    return last.response
 
 
 def _chat(stream: bool, text: str = "", calls: Sequence[Call] = (), *, stop: str | None = None, **more: Any) -> Reply:
@@ -245,13 +212,6 @@ def _anthropic_begun(*texts: str) -> list[Any]:
     return [start, ping, block, *({**kind, "delta": {"type": "text_delta", "text": text}} for text in texts)]
 
 
-def _openai_vectors(rows: Any) -> Reply:
-    """Not in the order of the texts: the index says whose a vector is."""
-    data = [{"object": "embedding", "index": index, "embedding": row} for index, row in enumerate(rows or ())]
-    usage = {"prompt_tokens": len(data), "total_tokens": len(data)}
-    return Json({"object": "list", "data": data[::-1], "model": "e", "usage": usage})
-
-
 _CHAT: Mapping[str, Any] = {
     "server": openai_server.OpenAIServer,
     "reply": _chat,
@@ -260,7 +220,7 @@ _CHAT: Mapping[str, Any] = {
     "streamed": lambda pieces, **more: openai_server.Stream(pieces, done=False, **more),
     "thought": lambda said: {"reasoning_content": said},
     "error_piece": lambda said: {"error": {"message": said, "code": 503}},
-    "vectors": _openai_vectors,
+    "vectors": lambda rows: Json(openai_server.vectors(rows or ())),
     "garbled": "sent a chunk that is not JSON",
     "request_id": "x-request-id",
     "stops": {"length": "length", "refusal": "content_filter", "unknown": "tired"},
@@ -364,6 +324,5 @@ VENDORS: Mapping[str, Vendor] = {
         ),
     )
 }
-BOTH = pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
 EVERY = pytest.mark.parametrize("vendor", VENDORS.values(), ids=str)
 EMBEDDING = pytest.mark.parametrize("vendor", [each for each in VENDORS.values() if each.vectors], ids=str)

@@ -12,7 +12,17 @@ from typing import Any
 from wire.http_server import Bytes, Json, Recorded, Reply, Streamed, WireServer, header_names
 from wire.openai_responses import message, response, response_events
 
-__all__ = ["OpenAIServer", "Stream", "call", "chunk", "completion", "failure", "response_stream", "text_chunks"]
+__all__ = [
+    "OpenAIServer",
+    "Stream",
+    "call",
+    "chunk",
+    "completion",
+    "failure",
+    "response_stream",
+    "text_chunks",
+    "vectors",
+]
 
 MODEL = "gpt-4o-mini-2024-07-18"
 
@@ -102,11 +112,20 @@ def response_stream(whole: Mapping[str, Any], **settings: Any) -> Stream:
     return Stream(response_events(whole), done=False, **settings)
 
 
+def vectors(rows: Sequence[Any]) -> dict[str, Any]:
+    """The JSON of vectors, not in the order of their texts: the index says whose one is."""
+    data = [{"object": "embedding", "index": index, "embedding": row} for index, row in enumerate(rows)]
+    usage = {"prompt_tokens": len(data), "total_tokens": len(data)}
+    return {"object": "list", "data": data[::-1], "model": "e", "usage": usage}
+
+
 class OpenAIServer(WireServer):
-    """Answers ``hello`` where nothing is scripted, streamed where a stream is asked for."""
+    """Answers ``hello`` where nothing is scripted, streamed where a stream is asked for, and with vectors."""
 
     def default_reply(self, request: Recorded) -> Reply:
-        """A short text."""
+        """A short text, or the vectors of what was sent."""
+        if request.path.endswith("/embeddings"):
+            return Json(vectors([[float(len(text)), 1.0] for text in request.json["input"]]))
         if request.path.endswith("/responses"):
             whole = response(message("hello"))
             return response_stream(whole) if request.json.get("stream") else Json(whole)

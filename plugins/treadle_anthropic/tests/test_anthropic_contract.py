@@ -1,55 +1,9 @@
-"""The provider is held to its contract against the wire server."""
+"""The plugin is held to what it declares; its provider is held to its contract in tests/providers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import pytest
-
-from treadle import Provider
-from treadle.contracts.secrets import SecretRef
-from treadle.errors import ModelNotFoundError, ProviderError, RateLimitError, UnavailableError
-from treadle.testing import check_plugin, check_provider
-from treadle_anthropic.provider import AnthropicProvider
-from treadle_anthropic.settings import AnthropicSettings
-
-from wire.anthropic_server import AnthropicServer, failure
-from wire.http_server import Recorded, Reply
+from treadle.testing import check_plugin
 
 
 async def test_the_plugin() -> None:
     await check_plugin("treadle_anthropic.plugin", offers={"provider": ["anthropic"]})
-
-
-def maker(server: AnthropicServer, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Provider]:
-    monkeypatch.setenv("TEST_KEY", "sk-test")
-    settings = AnthropicSettings(base_url=server.url, api_key=SecretRef("env:TEST_KEY"))
-    return lambda: AnthropicProvider("anthropic", settings)
-
-
-async def test_replies(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with AnthropicServer.open() as server:
-        await check_provider(maker(server, monkeypatch), expect="hello")
-
-
-class Fails(AnthropicServer):
-    """Answers everything with one failure."""
-
-    status = 500
-
-    def default_reply(self, request: Recorded) -> Reply:
-        return failure("no", status=self.status, kind="api_error")
-
-
-FAILURES: list[tuple[int, type[ProviderError]]] = [
-    (404, ModelNotFoundError),
-    (429, RateLimitError),
-    (503, UnavailableError),
-]
-
-
-@pytest.mark.parametrize(("status", "kind"), FAILURES, ids=[str(status) for status, _ in FAILURES])
-async def test_failures(monkeypatch: pytest.MonkeyPatch, status: int, kind: type[ProviderError]) -> None:
-    async with Fails.open() as failing, AnthropicServer.open() as server:
-        failing.status = status  # type: ignore[attr-defined]  # open() is typed by its base
-        await check_provider(maker(server, monkeypatch), failing=[(maker(failing, monkeypatch), kind)])

@@ -174,6 +174,7 @@ def test_parameters_of_several_forms_are_sent_as_one_object() -> None:
     ("reasoning", "thinking"),
     [
         (Reasoning(), {"includeThoughts": True}),
+        (Reasoning(capture=False), {"includeThoughts": False}),
         (Reasoning(capture=False, level="low"), {"includeThoughts": False, "thinkingLevel": "low"}),
         (Reasoning(budget_tokens=0), {"includeThoughts": True, "thinkingBudget": 0}),
     ],

@@ -9,11 +9,7 @@ from typing import Any
 import pytest
 
 from treadle.errors import (
-    AuthenticationError,
     BadRequestError,
-    ContextLengthError,
-    InsufficientCreditsError,
-    ModelNotFoundError,
     ProviderError,
     RateLimitError,
     ResponseError,
@@ -27,13 +23,11 @@ from treadle.messages import (
     HostedTool,
     HostedToolPart,
     ModelRequest,
-    ModelResponse,
     Reasoning,
     ReasoningDelta,
     ReasoningPart,
     Source,
     StopReason,
-    StreamEvent,
     TextDelta,
     TextPart,
     ToolCallDelta,
@@ -47,11 +41,11 @@ from treadle.messages import (
 from treadle_openai.provider import OpenAIProvider
 from treadle_openai.settings import OpenAISettings
 
-from wire.http_server import Drop, Json, Reply, Text
+from wire.exchanges import PLAIN_AND_STREAMED, events_of, response_to
+from wire.http_server import Json, Reply
 from wire.openai_responses import event, function_call, message, reasoning, response, response_events, web_search
 from wire.openai_server import OpenAIServer, Stream, failure, response_stream
 
-PLAIN_AND_STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
 USAGE = Usage(input_tokens=9, output_tokens=7, cache_read_tokens=4, reasoning_tokens=3)
 CITED = {"type": "url_citation", "url": "https://a.test/", "title": "A", "start_index": 0, "end_index": 3}
 
@@ -73,17 +67,6 @@ async def opened(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
     async with OpenAIProvider("openai", OpenAISettings(base_url=server.url, api="responses", **settings)) as entered:
         yield entered
-
-
-async def events_of(provider: OpenAIProvider, request: ModelRequest) -> list[StreamEvent]:
-    async with provider.exchange(request) as events:
-        return [each async for each in events]
-
-
-async def response_to(provider: OpenAIProvider, request: ModelRequest) -> ModelResponse:
-    last = (await events_of(provider, request))[-1]
-    assert isinstance(last, Completed)
-    return last.response
 
 
 def sent(whole: dict[str, Any], stream: bool, **headers: str) -> Reply:
@@ -373,44 +356,7 @@ async def test_ids_that_are_repeated_are_made_unique(server: OpenAIServer, provi
     assert [call.call_id for call in answer.message.tool_calls] == ["call_1", "call_1_2"]
 
 
-async def test_a_server_that_cannot_stream_is_understood(server: OpenAIServer, provider: OpenAIProvider) -> None:
-    server.reply(Json(response(message("hello"))))
-    first, last = await events_of(provider, ask(stream=True))
-    assert first == TextDelta("hello")
-    assert isinstance(last, Completed)
-
-
 # --- errors -----------------------------------------------------------------------------------------
-
-
-@PLAIN_AND_STREAMED
-@pytest.mark.parametrize(
-    ("status", "code", "kind", "transient"),
-    [
-        (400, None, BadRequestError, False),
-        (400, "context_length_exceeded", ContextLengthError, False),
-        (401, "invalid_api_key", AuthenticationError, False),
-        (404, "model_not_found", ModelNotFoundError, False),
-        (429, "insufficient_quota", InsufficientCreditsError, False),
-        (429, "rate_limit_exceeded", RateLimitError, True),
-        (503, None, UnavailableError, True),
-    ],
-)
-async def test_an_error_status_becomes_its_error(
-    server: OpenAIServer,
-    provider: OpenAIProvider,
-    status: int,
-    code: str | None,
-    kind: type[ProviderError],
-    transient: bool,
-    stream: bool,
-) -> None:
-    server.reply(failure("no", code=code, status=status, retry_after="3", x_request_id="req_9"))
-    with pytest.raises(ProviderError) as caught:
-        await response_to(provider, ask(stream=stream))
-    error = caught.value
-    assert type(error) is kind
-    assert (error.status_code, error.retry_after, error.request_id, error.transient) == (status, 3, "req_9", transient)
 
 
 @PLAIN_AND_STREAMED
@@ -442,31 +388,8 @@ async def test_an_error_event_ends_a_stream(server: OpenAIServer, provider: Open
         await response_to(provider, ask(stream=True))
 
 
-@pytest.mark.parametrize("body", ["<html>hello</html>", '"text"', "{}", '{"output": 3}', "[1]"])
-async def test_a_reply_that_is_no_response_is_unreadable(
-    server: OpenAIServer, provider: OpenAIProvider, body: str
-) -> None:
-    server.reply(Text(body))
-    with pytest.raises(ResponseError) as caught:
-        await response_to(provider, ask())
-    assert caught.value.transient
-
-
-@pytest.mark.parametrize("then", ["end", "cut", "reset"])
-async def test_a_stream_without_its_last_event_is_no_success(
-    server: OpenAIServer, provider: OpenAIProvider, then: str
-) -> None:
-    server.reply(Stream(response_events(response(message("hello")))[:-1], done=False, then=then))
+async def test_a_stream_without_its_last_event_is_no_success(server: OpenAIServer, provider: OpenAIProvider) -> None:
+    server.reply(Stream(response_events(response(message("hello")))[:-1], done=False))
     with pytest.raises(ResponseError) as caught:
         await response_to(provider, ask(stream=True))
     assert (caught.value.phase, caught.value.request_sent, caught.value.transient) == ("body", True, True)
-
-
-@PLAIN_AND_STREAMED
-async def test_a_dropped_connection_is_a_passing_failure(
-    server: OpenAIServer, provider: OpenAIProvider, stream: bool
-) -> None:
-    server.reply(Drop())
-    with pytest.raises(UnavailableError) as caught:
-        await response_to(provider, ask(stream=stream))
-    assert caught.value.transient
