@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 import trio
 
-
 import treadle
 from treadle.testing import check_cancellation
 
