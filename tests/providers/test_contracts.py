@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -28,25 +29,20 @@ FAILURES: list[tuple[int, type[ProviderError]]] = [
 ]
 
 
-def maker(vendor: Vendor, server: WireServer) -> Callable[[], Provider]:
-    return lambda: vendor.build(server.url)
-
-
 @EVERY
-async def test_replies(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_provider_keeps_its_contract(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
     embed = None if vendor.vectors is None else EmbedRequest(model="e", inputs=("a", "bb", "ccc"))
-    async with vendor.server.open() as server:
-        await check_provider(maker(vendor, server), expect="hello", embed=embed)
 
+    def makes(server: WireServer) -> Callable[[], Provider]:
+        return lambda: vendor.build(server.url)
 
-@pytest.mark.parametrize(("status", "kind"), FAILURES, ids=[str(status) for status, _ in FAILURES])
-@EVERY
-async def test_failures(
-    vendor: Vendor, monkeypatch: pytest.MonkeyPatch, status: int, kind: type[ProviderError]
-) -> None:
-    def fails(_: Recorded) -> Reply:
-        return vendor.failure("no", status=status)
+    def fails(status: int) -> Callable[[Recorded], Reply]:
+        return lambda _: vendor.failure("no", status=status)
 
-    async with vendor.server.open() as failing, vendor.server.open() as server:
-        monkeypatch.setattr(failing, "default_reply", fails)
-        await check_provider(maker(vendor, server), failing=[(maker(vendor, failing), kind)])
+    async with vendor.server.open() as server, AsyncExitStack() as stack:
+        failing = []
+        for status, kind in FAILURES:
+            failed = await stack.enter_async_context(vendor.server.open())
+            monkeypatch.setattr(failed, "default_reply", fails(status))
+            failing.append((makes(failed), kind))
+        await check_provider(makes(server), expect="hello", embed=embed, failing=failing)

@@ -115,27 +115,27 @@ WORDED: Mapping[str, Sequence[Failure]] = {
 }
 
 
-@PLAIN_AND_STREAMED
 @pytest.mark.parametrize(
     ("vendor", "failure"),
     [(vendor, each) for vendor in VENDORS.values() for each in (*STATUSES, *WORDED.get(vendor.name, ()))],
     ids=str,
 )
-async def test_an_error_status_becomes_its_error(vendor: Vendor, failure: Failure, stream: bool) -> None:
+async def test_an_error_status_becomes_its_error(vendor: Vendor, failure: Failure) -> None:
+    """Plain and streamed."""
     more = {vendor.request_id.replace("-", "_"): "req_9"} if vendor.request_id else {}
+    words = {**failure.words, **more}
     async with vendor.server.open() as server, vendor.build(server.url) as provider:
-        server.reply(
-            vendor.failure(f"{failure.says} {KEY}", status=failure.status, retry_after="7", **{**failure.words, **more})
-        )
-        with pytest.raises(ProviderError) as caught:
-            await events_of(provider, ask(vendor, stream=stream))
-    error = caught.value
-    assert type(error) is failure.kind
-    assert error.message == f"provider '{provider.name}' answered {failure.status}: {failure.says} ***"
-    assert (error.transient, error.status_code, error.retry_after) == (failure.kind.transient, failure.status, 7.0)
-    assert (error.provider, error.phase, error.request_sent) == (provider.name, "status", True)
-    assert error.request_id == ("req_9" if vendor.request_id else None)
-    assert len(server.requests) == 1, "the SDK's own retries are off"
+        for asked, stream in enumerate((False, True)):
+            server.reply(vendor.failure(f"{failure.says} {KEY}", status=failure.status, retry_after="7", **words))
+            with pytest.raises(ProviderError) as caught:
+                await events_of(provider, ask(vendor, stream=stream))
+            error = caught.value
+            assert type(error) is failure.kind
+            assert error.message == f"provider '{provider.name}' answered {failure.status}: {failure.says} ***"
+            assert (error.transient, error.status_code) == (failure.kind.transient, failure.status)
+            assert (error.provider, error.phase, error.request_sent) == (provider.name, "status", True)
+            assert (error.retry_after, error.request_id) == (7.0, "req_9" if vendor.request_id else None)
+            assert len(server.requests) == asked + 1, "the SDK's own retries are off"
 
 
 @PLAIN_AND_STREAMED
@@ -238,7 +238,7 @@ async def test_an_error_instead_of_vectors_is_an_error(vendor: Vendor) -> None:
 
 NO_REPLY = ["<html>hello</html>", '"text"', "{}", "[1]", ""]
 NEARLY: Mapping[str, Sequence[str]] = {
-    "openai": ['{"choices": []}', '{"choices": [{}]}'],
+    **dict.fromkeys(("openai", "generic_openai"), ('{"choices": []}', '{"choices": [{}]}')),
     "openai responses": ['{"output": 3}'],
     "anthropic": ['{"content": null}'],
     "google": ['{"candidates": []}'],
@@ -246,22 +246,19 @@ NEARLY: Mapping[str, Sequence[str]] = {
 }
 
 
-@PLAIN_AND_STREAMED
-@pytest.mark.parametrize(
-    ("vendor", "body"),
-    [(vendor, body) for vendor in VENDORS.values() for body in (*NO_REPLY, *NEARLY.get(vendor.name, ()))],
-    ids=str,
-)
-async def test_a_reply_that_is_none_is_unreadable(vendor: Vendor, body: str, stream: bool) -> None:
-    async with vendor.server.open() as server, vendor.build(server.url) as provider:
-        server.reply(Text(body, content_type="application/json"))
-        with pytest.raises(ResponseError) as caught:
-            await events_of(provider, ask(vendor, stream=stream))
-    said = caught.value.message.removeprefix(f"provider '{provider.name}' ")
+@EVERY
+async def test_a_reply_that_is_none_is_unreadable(vendor: Vendor) -> None:
     # Ollama reads a stream of lines whatever the reply says that it is.
     lines = ("sent a line that is not JSON", "ended its stream before") if vendor.name == "ollama" else ()
-    assert said.startswith(("answered without a", "answered with something that is not JSON", *lines))
-    assert caught.value.transient
+    says = ("answered without a", "answered with something that is not JSON", *lines)
+    async with vendor.server.open() as server, vendor.build(server.url) as provider:
+        for body in (*NO_REPLY, *NEARLY.get(vendor.name, ())):
+            for stream in (False, True):
+                server.reply(Text(body, content_type="application/json"))
+                with pytest.raises(ResponseError) as caught:
+                    await events_of(provider, ask(vendor, stream=stream))
+                assert caught.value.message.removeprefix(f"provider '{provider.name}' ").startswith(says)
+                assert caught.value.transient
 
 
 ENDED = "ended its stream before the reply was complete"
