@@ -172,8 +172,8 @@ def handling_of(kind: type[BaseException]) -> Handling:
 
 
 def encode(body: Mapping[str, Any]) -> bytes:
-    """A request's bytes. Its texts hold nothing that UTF-8 cannot: the gateway sees to that."""
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), default=dict).encode()
+    """A request's bytes. What UTF-8 cannot hold, as half a surrogate pair, becomes a question mark."""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), default=dict).encode("utf-8", "replace")
 
 
 def _json(body: Any) -> Any:

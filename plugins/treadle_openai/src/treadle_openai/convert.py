@@ -430,7 +430,9 @@ def embed_response(data: Any, *, provider: str, model: str, count: int) -> Embed
     for position, row in enumerate(rows if isinstance(rows, list) else ()):
         index = row.get("index", position) if isinstance(row, Mapping) else None
         numbers = row.get("embedding") if isinstance(row, Mapping) else None
-        if isinstance(index, int) and 0 <= index < count and isinstance(numbers, list):
+        if not isinstance(numbers, list) or not all(isinstance(number, int | float) for number in numbers):
+            continue
+        if isinstance(index, int) and 0 <= index < count:
             vectors[index] = tuple(map(float, numbers))
     whole = tuple(vector for vector in vectors if vector is not None)
     if len(whole) != count:
