@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -52,10 +53,9 @@ def test_a_tool_loop_grows_with_its_text_and_not_with_the_square_of_it(tmp_path)
         journal = SqliteJournal(file)
         steps = [{"id": "left", "type": "loops", "rounds": rounds, "output": "out"}]
         crash_world.run(journal, Log(tmp_path / "log"), {**crash_world.DOCUMENT, "steps": steps})
-        with sqlite3.connect(file) as db:
+        with closing(sqlite3.connect(file)) as db:
             texts = db.execute("SELECT sum(length(data)) FROM entries").fetchone()[0]
             texts += db.execute("SELECT sum(length(text)) FROM texts").fetchone()[0]
-        db.close()
         return texts
 
     few, many = size(20), size(200)
@@ -275,7 +275,7 @@ def test_what_waits_is_not_lost_where_it_cannot_be_written_yet(tmp_path, monkeyp
     monkeypatch.setattr("treadle_journal_sqlite.store._BUSY_MS", 1)
     file = tmp_path / "journal.db"
     journal = SqliteJournal(file)
-    with sqlite3.connect(file, isolation_level=None) as other:
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         journal.append(JournalEntry("r", "step_started", step="a", attempt=1))
         with pytest.raises(JournalError, match="another process holds it"):
@@ -407,14 +407,13 @@ def test_what_of_several_runs_cannot_be_kept_is_told_to_whoever_awaits_it(tmp_pa
     file = tmp_path / "journal.db"
     journal = SqliteJournal(file)
     journal.will_settle()
-    with sqlite3.connect(file, isolation_level=None) as other:
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
         journal.append(begun("one", workflow))
         other.execute("BEGIN IMMEDIATE")
         journal.append(begun("two", workflow))
         with pytest.raises(JournalError, match="another process holds it"):
             trio.run(journal.settle)
         other.execute("ROLLBACK")
-    other.close()
     trio.run(journal.settle)
     assert kinds(file, "two") == ["run_started"]
     journal.close()
