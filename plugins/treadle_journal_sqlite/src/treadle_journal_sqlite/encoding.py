@@ -43,6 +43,7 @@ _STATUSES: Mapping[str, StepStatus] = {str(each): each for each in StepStatus}
 _CONSTANT_KEPT = 5
 """Texts of what many runs have, beside those of runs under way."""
 _ENCODER = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
+_REST_OF_A_REQUEST = [each.name for each in fields(ModelRequest) if each.name != "messages"]
 _RESULT_FIELDS = [
     each.name for each in fields(StepResult) if each.name not in ("exception", "usage", "output", "pending")
 ]
@@ -140,7 +141,7 @@ class Encoder:
         if is_chained:
             self.asked = (*place, request.key, request.messages)
         added = ",".join([self.put(dump(message)) for message in request.messages[same:]])
-        rest = self.put(dump(replace(request, messages=())))
+        rest = self.put({"messages": [], **{name: dump(getattr(request, name)) for name in _REST_OF_A_REQUEST}})
         return f'{{"rest":{rest},"base":{base},"same":{same},"added":[{added}]}}'
 
     def _step_result(self, result: StepResult) -> str:
