@@ -7,7 +7,7 @@ import io
 import pytest
 
 from treadle import RunEvent, StepResult, StepStatus
-from treadle.contracts.events import StepFinished, StepRetrying, TextEmitted
+from treadle.contracts.events import StepFinished, StepRetrying, StepStarted, TextEmitted
 from treadle_cli.lines import EventLines
 from treadle_cli.output import Channel
 from treadle_cli.streaming import TextStream
@@ -15,6 +15,10 @@ from treadle_cli.streaming import TextStream
 
 def text(step: str, piece: str) -> RunEvent:
     return TextEmitted(run_id="r", step_id=step, text=piece)
+
+
+def begin(step_id: str) -> StepStarted:
+    return StepStarted(run_id="r", step_id=step_id, attempt=1)
 
 
 def end(step: str) -> RunEvent:
@@ -77,11 +81,25 @@ def test_on_one_screen_lines_wait_until_a_text_is_whole(one_screen: bool, expect
     shown = TextStream(Channel(screen, "stdout", required=True), lambda: None)
     stderr = Channel(screen if one_screen else other, "stderr", required=False)
     lines = EventLines(stderr, lambda: one_screen and shown.is_mid_text)
-    for event in (text("a", "Hel"), retry("b"), text("a", "lo"), end("a")):
+    for event in (begin("a"), text("a", "Hel"), retry("b"), text("a", "lo"), end("a")):
         shown.observe(event)
         lines.observe(event)
     if expected is None:
         assert screen.getvalue() == "Hello\n"
-        assert other.getvalue() == "b: attempt 1 failed, again in 1.0 s: busy\na: success after 0 ms\n"
+        assert other.getvalue() == "a: started\nb: attempt 1 failed, again in 1.0 s: busy\na: success after 0 ms\n"
     else:
-        assert screen.getvalue() == "Hello\nb: attempt 1 failed, again in 1.0 s: busy\na: success after 0 ms\n"
+        assert (
+            screen.getvalue() == "a: started\nHello\nb: attempt 1 failed, again in 1.0 s: busy\na: success after 0 ms\n"
+        )
+
+
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [(2, "a0: success after 0 ms\na1: success after 0 ms\n"), (6, "6 steps had finished before\n")],
+)
+def test_of_many_steps_that_an_earlier_process_has_finished_the_number_is_told(kept: int, told: str) -> None:
+    screen = io.StringIO()
+    lines = EventLines(Channel(screen, "stderr", required=False), lambda: False)
+    for event in (*(end(f"a{n}") for n in range(kept)), begin("b"), end("b")):
+        lines.observe(event)
+    assert screen.getvalue() == f"{told}b: started\nb: success after 0 ms\n"

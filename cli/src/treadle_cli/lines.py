@@ -47,6 +47,10 @@ def _finished(event: StepFinished) -> str:
     return f"{text}: {more}" if more else text
 
 
+_MOST_KEPT = 5
+"""Steps that an earlier process has finished, each of which has a line. More are only counted."""
+
+
 class EventLines:
     """Writes the lines.
 
@@ -58,10 +62,20 @@ class EventLines:
         self._held = held
         self._waiting: list[str] = []
         self._warned: set[str] = set()
+        self._begun: set[str] = set()
+        self._kept: list[str] = []
 
     def observe(self, event: RunEvent) -> None:
         """Write the event's line, each distinct warning once."""
         text = describe(event)
+        if isinstance(event, StepStarted):
+            self._begun.add(event.step_id)
+        if isinstance(event, StepFinished) and event.result.status is StepStatus.SUCCESS and text is not None:
+            if event.step_id not in self._begun:
+                self._kept.append(text)
+                return
+            self._begun.discard(event.step_id)
+        self._tell_kept()
         if text is not None and not (isinstance(event, RunWarning) and text in self._warned):
             self._waiting.append(text)
             if isinstance(event, RunWarning):
@@ -70,3 +84,8 @@ class EventLines:
             for line in self._waiting:
                 self._stderr.line(line)
             self._waiting.clear()
+
+    def _tell_kept(self) -> None:
+        many = len(self._kept) > _MOST_KEPT
+        self._waiting += [f"{len(self._kept)} steps had finished before"] if many else self._kept
+        self._kept = []
