@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import trio
-from engine_doubles import act, flow, host_of, statuses
+from engine_doubles import act, flow, host_of, provider_of, request, statuses
 
 import treadle
-from treadle import JournalEntry, MemoryJournal, Record
+from treadle import JournalEntry, MemoryJournal, Pending, Record, StepOutcome
 
 HOUR = 3600.0
 SET = pytest.mark.parametrize("by", [HOUR, -HOUR], ids=["ahead", "back"])
@@ -85,3 +85,40 @@ async def test_a_step_has_its_whole_timeout_and_no_more_whatever_the_clock_says(
         took = trio.current_time() - began
     assert (result.status, result.step_results["a"].attempts) == ("success", 2)
     assert 15 <= took < 25
+
+
+async def test_a_step_that_fails_as_it_goes_on_still_has_what_its_attempt_has_cost():
+    async def ask_and_wait(ctx):
+        question = Pending(question="?")
+        if ctx.answer(question):
+            raise LookupError("gone")
+        await ctx.complete(request())
+        return StepOutcome(pending=(question,))
+
+    workflow = flow(host_of({"a": ask_and_wait}, provider=provider_of(cost=0.003)), act("a"))
+    journal = MemoryJournal()
+    async with treadle.open(host=workflow.host, journal=journal) as session:
+        paused = await session.run(workflow, run_id="r")
+        failed = await session.resume("r", answers={"": "yes"})
+    spent = paused.step_results["a"]
+    assert spent.usage.total_tokens
+    assert spent.cost_usd == 0.003
+    result = failed.step_results["a"]
+    assert (result.status, result.attempts) == ("failed", 1)
+    assert (result.usage, result.cost_usd) == (spent.usage, spent.cost_usd)
+    assert (failed.total_tokens, failed.total_cost_usd) == (paused.total_tokens, 0.003)
+
+
+async def test_a_step_that_is_asked_for_what_it_did_once_more_pays_once():
+    async def ask_and_wait(ctx):
+        await ctx.complete(request())
+        question = Pending(question="?")
+        return StepOutcome() if ctx.answer(question) else StepOutcome(pending=(question,))
+
+    workflow = flow(host_of({"a": ask_and_wait}, provider=provider_of(cost=0.003)), act("a"))
+    journal = MemoryJournal()
+    async with treadle.open(host=workflow.host, journal=journal) as session:
+        paused = await session.run(workflow, run_id="r")
+        done = await session.resume("r", answers={"": "yes"})
+    assert (done.status, done.total_tokens, done.total_cost_usd) == ("success", paused.total_tokens, 0.003)
+    assert done.step_results["a"].model == paused.step_results["a"].model

@@ -264,13 +264,12 @@ def _reserved(reservation: Reservation | None) -> dict[str, Any]:
 
 
 def _recall(site: CallSite, request: ModelRequest | EmbedRequest) -> ModelResponse | EmbedResponse | None:
-    """What an earlier process was answered, counted; None where it was not."""
+    """What an earlier process was answered; None where it was not. Its cost was counted as the step went on."""
     response = site.kept.recall_response(request, site.run.redactor) if site.kept else None
-    if isinstance(response, ModelResponse):
-        site.meter.add_response(response)
-    elif response is not None:
-        site.meter.add(response.usage, response.cost_usd)
+    if response is not None:
         site.meter.model, site.meter.provider = response.model, response.provider
+    if isinstance(response, ModelResponse):
+        site.meter.finish_reason = response.finish_reason
     return response
 
 

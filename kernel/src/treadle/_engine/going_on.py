@@ -52,8 +52,7 @@ def go_on(run: Run, step: Step, progress: Progress, kept: StepRecord) -> bool:
     progress.attempt, progress.done = kept.attempt, kept.done_calls(run.tool)
     progress.questions = run._earlier.gates.of(run._path(step.id))
     progress.meter.add(kept.spent.usage, kept.spent.cost_usd)
-    for _ in range(kept.unknown_costs()):
-        progress.meter.add_unknown()
+    kept.count(progress.meter)
     if not kept.is_under_way:
         run._begin_attempt(step, progress)
         progress.kept = kept if below_goes_on else None

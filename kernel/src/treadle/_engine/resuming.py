@@ -115,11 +115,7 @@ class StepRecord:
         for each in (self, *below):
             if each is not self:
                 self.spent.add(each.spent.usage, each.spent.cost_usd)
-            for call in each.model_calls:
-                if call.may_have_cost:
-                    self.spent.add_unknown()
-                elif "response" in (call.answer or {}):
-                    self.spent.add(call.answer["response"].usage, call.answer["response"].cost_usd)  # type: ignore[index]
+            each.count(self.spent)
         self.once += [call for call in self.tool_calls if call.answer is not None and "error" not in call.answer]
         self.model_calls, self.tool_calls = [], []
 
@@ -133,9 +129,13 @@ class StepRecord:
         done.begin_attempt()
         return done
 
-    def unknown_costs(self) -> int:
-        """Calls of a model in this attempt of which nobody knows what they have cost."""
-        return sum(call.may_have_cost for call in self.model_calls)
+    def count(self, meter: Meter) -> None:
+        """Add what the model calls of the last attempt have cost, whether or not they are ever asked for again."""
+        for call in self.model_calls:
+            if call.may_have_cost:
+                meter.add_unknown()
+            elif "response" in (call.answer or {}):
+                meter.add(call.answer["response"].usage, call.answer["response"].cost_usd)  # type: ignore[index]
 
     def next_ordinal(self, calls: Iterable[RecordedCall]) -> int:
         """The first number that is free."""
