@@ -151,6 +151,60 @@ steps:
     assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "hello"
 
 
+WEATHER = """\
+import treadle
+
+
+@treadle.tool(effect="once")
+def weather(city: str) -> str:
+    "The weather of a city."
+    return f"sun in {city}"
+"""
+ASK = """\
+name: ask
+config: {provider: openai, model: gpt-4o-mini}
+steps:
+  - {id: ask, type: agent, agent: desk.yaml, prompt: "Go", output: done}
+"""
+DESK = "name: desk\nsystem_prompt: Do it.\ntools: [weather]\napprove: [weather]\n"
+MISSING = "this run had tool 'weather', which is not registered now; "
+
+
+async def test_a_run_does_not_go_on_without_its_tools_and_no_answer_or_money_is_lost(tmp_path):
+    for name, text in {"flow.yaml": ASK, "desk.yaml": DESK, "weather.py": WEATHER, "tools.py": TOOLS}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    async with OpenAIServer.open() as server:
+        env = {"OPENAI_API_KEY": "sk-local", "OPENAI_BASE_URL": server.api}
+        asked = completion(None, tool_calls=[call("weather", '{"city": "Ulm"}')])
+        server.reply(Json(asked), Json(completion("fine")), Json(asked))
+        how = ("--tools", "weather.py")
+        done = await treadle("run", "flow.yaml", *how, cwd=tmp_path, **env)
+        run_id = done.stderr.rsplit("run ", 1)[1].strip()
+        for command in (("resume", run_id, "--approve"), ("fork", run_id, "--at", "ask")):
+            refused = await treadle(*command, cwd=tmp_path, **env)
+            assert (refused.returncode, refused.stdout) == (2, "")
+            hint = "give it with --tools FILE, or go on without it by --accept-changes"
+            assert MISSING + hint in refused.stderr.replace("\n", " ")
+        async with serving(tmp_path) as elsewhere:
+            async with httpx2.AsyncClient(trust_env=False) as client:
+                told = await client.post(f"{elsewhere.url}/approve/{run_id}")
+            hint = f"start the server with --tools FILE, or treadle resume {run_id} --tools FILE"
+            assert (told.status_code, told.json()["error"]) == (409, f"run {run_id}: {MISSING}{hint}")
+        done = await treadle("resume", run_id, "--approve", *how, cwd=tmp_path, **env)
+        assert (done.returncode, done.stdout) == (0, "done: fine\n"), done.stderr
+        assert len(server.bodies()) == 2
+
+        done = await treadle("run", "flow.yaml", *how, "--json", cwd=tmp_path, **env)
+        run = json.loads(done.stdout)
+        accepted = await treadle(
+            "resume", run["run_id"], "--approve", "--accept-changes", "--json", cwd=tmp_path, **env
+        )
+        failed = json.loads(accepted.stdout)
+        assert (failed["status"], failed["total_tokens"]) == ("failed", run["total_tokens"])
+        assert run["total_tokens"] > 0
+        assert len(server.bodies()) == 3
+
+
 # --- serve ---
 
 

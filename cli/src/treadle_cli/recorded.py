@@ -39,7 +39,9 @@ __all__ = ["as_recorded", "go_on", "going_on_options"]
 _Function = Callable[..., Any]
 _OPTIONS: tuple[Callable[[_Function], _Function], ...] = (
     click.option(
-        "--accept-changes", is_flag=True, help="Go on with the workflow file as it is now, though it has changed."
+        "--accept-changes",
+        is_flag=True,
+        help="Go on with the workflow file as it is now, though it has changed, and without tools that are gone.",
     ),
     click.option("-p", "--provider", metavar="NAME", help="Override config.provider from here on."),
     click.option("-m", "--model", metavar="NAME", help="Override config.model from here on."),
@@ -92,6 +94,9 @@ def go_on(
     gc.disable()  # what is read lives until the run has ended: nobody need look through it as it grows
     try:
         record = read(journal)
+        if record.facts.get("tools") and not accept_changes:
+            hint = "give it with --tools FILE, or go on without it by --accept-changes"
+            record.check_tools(host.names("tool"), hint=hint)
         _enter(record)
         overrides = {"provider": provider, "model": model, "stream": stream, "budget_usd": budget}
         versions = _changed_versions(record.facts.get("versions") or {}, host)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -12,7 +12,7 @@ import trio
 from engine_doubles import act, flow, host_of, provider_of, request, statuses
 
 import treadle
-from treadle import JournalEntry, MemoryJournal, Pending, Record, StepOutcome
+from treadle import ConfigurationError, JournalEntry, MemoryJournal, Pending, Record, StepOutcome
 
 HOUR = 3600.0
 SET = pytest.mark.parametrize("by", [HOUR, -HOUR], ids=["ahead", "back"])
@@ -122,3 +122,56 @@ async def test_a_step_that_is_asked_for_what_it_did_once_more_pays_once():
         done = await session.resume("r", answers={"": "yes"})
     assert (done.status, done.total_tokens, done.total_cost_usd) == ("success", paused.total_tokens, 0.003)
     assert done.step_results["a"].model == paused.step_results["a"].model
+
+
+@treadle.tool(effect="pure")
+def weather() -> str:
+    """The weather."""
+    return "sun"
+
+
+async def paused_with_a_tool(note: str, *, tools: Sequence[Any] = (weather,)) -> tuple[Any, MemoryJournal]:
+    async def wait(ctx):
+        question = Pending(question="?")
+        return StepOutcome() if ctx.answer(question) else StepOutcome(pending=(question,))
+
+    workflow = flow(host_of({"a": wait}), act("a", value=note))
+    journal = MemoryJournal()
+    async with treadle.open(host=workflow.host, journal=journal) as session:
+        await session.run(workflow, run_id="r", tools=tools)
+    return workflow, journal
+
+
+async def test_a_run_does_not_go_on_without_a_tool_of_its_own_that_its_workflow_names():
+    workflow, journal = await paused_with_a_tool("weather")
+    assert Record("r", journal.entries("r")).facts["tools"] == ["weather"]
+    length = len(list(journal.entries("r")))
+    async with treadle.open(host=workflow.host, journal=journal) as session:
+        for go_on in (
+            lambda: session.resume("r", answers={"": "yes"}),
+            lambda: session.resume("r", workflow=workflow, answers={"": "yes"}),
+            lambda: session.fork("r", at="a"),
+        ):
+            with pytest.raises(ConfigurationError) as caught:
+                await go_on()
+            assert str(caught.value) == (
+                "this run had tool 'weather', which is not registered now; give it in tools=, or go on without it "
+                "with another form of the workflow, workflow="
+            )
+        assert len(list(journal.entries("r"))) == length, "nothing is recorded, the answer neither"
+        forked = await session.fork("r", at="a", tools=[weather])
+        with pytest.raises(ConfigurationError, match="this run had tool 'weather'"):
+            await session.resume(forked.run_id, answers={"": "yes"})
+        assert (await session.resume("r", answers={"": "yes"}, tools=[weather])).status == "success"
+
+
+async def test_a_run_goes_on_without_tools_that_its_workflow_does_not_name_or_that_are_given_otherwise():
+    workflow, journal = await paused_with_a_tool("the weather")
+    async with treadle.open(host=workflow.host, journal=journal) as session:
+        assert (await session.resume("r", answers={"": "yes"})).status == "success"
+    workflow, journal = await paused_with_a_tool("weather")
+    async with treadle.open(host=workflow.host, journal=journal) as session:
+        other = flow(workflow.host, act("a", value="none"))
+        assert (await session.resume("r", workflow=other, answers={"": "yes"})).status == "success"
+    workflow, journal = await paused_with_a_tool("weather", tools=())
+    assert "tools" not in Record("r", journal.entries("r")).facts

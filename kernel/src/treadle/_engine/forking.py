@@ -68,6 +68,7 @@ def fork(journal: Journal, record: Record, workflow: Workflow, at: str, state: M
     begun = {
         "workflow": workflow,
         "state": {**record.state, **state},
+        "tools": record.facts.get("tools", ()),
         "forked": {"run_id": record.run_id, "at": at, "set": sorted(state)},
     }
     journal.append(JournalEntry(run_id, "run_started", data=begun, at=time.time()))

@@ -76,7 +76,10 @@ def record_start(run: Run, attempt: int, workflow: Workflow, state: Mapping[str,
     """Record that the run begins, or goes on."""
     earlier = run._earlier
     if earlier is None or run._parent:
-        run.record("run_started", "", attempt, 0, {"workflow": workflow, "state": state})
+        data: dict[str, Any] = {"workflow": workflow, "state": state}
+        if not run._parent and (tools := {*run._tools, *run.session.host.own_tools()}):
+            data["tools"] = sorted(tools)
+        run.record("run_started", "", attempt, 0, data)
         return
     given = {name: value for name, value in state.items() if name in run._given}
     run.record(

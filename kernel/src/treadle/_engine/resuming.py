@@ -181,7 +181,7 @@ class Record:
     def __init__(self, run_id: str, entries: Iterable[JournalEntry]) -> None:
         self.run_id = run_id
         self.facts: Mapping[str, Any] = {}
-        """What was recorded as it began; journals on disk add ``folder`` and ``versions``."""
+        """What was recorded as it began; ``tools`` are its own; journals on disk add ``folder`` and ``versions``."""
         self.workflow: Any
         self.state: dict[str, Any] = {}
         self.steps: dict[str, StepRecord] = {}
@@ -304,6 +304,29 @@ class Record:
                 values += [(name.partition(".")[0], value) for name, value in step.outcome.writes.items()]
         known = set(given)
         return sorted({name for name, value in values if name not in known and has_placeholder(value)})
+
+    def check_tools(
+        self, known: Collection[str], workflow: Workflow | None = None, *, hint: str = "give it in tools="
+    ) -> None:
+        """See that every tool of its own that the run had, and that its workflow names, is there to go on with.
+
+        :param known: names of the tools that are registered now.
+        :param workflow: another form of it to go on with.
+        :param hint: how a tool is given.
+        :raises ConfigurationError: one is missing.
+        """
+        whole = workflow or self.workflow
+        named: set[Any] = set()
+        pending = [whole.data, whole.files] if isinstance(whole, Workflow) else [whole["document"], whole.get("files")]
+        while pending:
+            each = pending.pop()
+            if isinstance(each, str):
+                named.add(each)
+            elif isinstance(each, Mapping | list | tuple):
+                pending += each.values() if isinstance(each, Mapping) else each
+        for name in self.facts.get("tools", ()):
+            if name in named and name not in known:
+                raise ConfigurationError(f"this run had tool '{name}', which is not registered now", hint=hint)
 
     def assume(self, answers: Mapping[str, str]) -> None:
         """Say of calls whose outcome is unknown whether they had their effect: ``done`` or ``not-done``, by call id.

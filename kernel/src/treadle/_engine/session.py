@@ -161,10 +161,13 @@ class Session:
             it such a step pauses, and lists its calls.
         :param answers: to what paused steps wait for, by gate (``Pending.gate``); an empty name is the only one.
             They are recorded: whoever goes on later is not asked again.
-        :raises ConfigurationError: there is no such run, it has succeeded, or something it needs is not given; or
-            one of the answers is none.
+        :raises ConfigurationError: there is no such run, it has succeeded, or something it needs is not given, such
+            as a tool that it had; or one of the answers is none.
         """
         record = Record.of(self.journal, run_id, given=state or {}, assume=assume, answers=answers)
+        if workflow is not None and not isinstance(workflow, Workflow):
+            workflow = load_workflow(workflow, host=self.host, state_keys=state or ())
+        tools = self._tools_of(record, workflow, tools)
         known = record.checked_workflow(self.host) if workflow is None else workflow
         how: dict[str, Any] = {"state": state, "on_event": on_event, "observers": observers, "tools": tools}
         return await self.start(known, **how, earlier=record).execute()
@@ -187,11 +190,13 @@ class Session:
 
         :param workflow: another form of it to go on with; the one that was run without it.
         :param state: whole values by key, which win over what the run had and what the kept steps wrote.
-        :raises ConfigurationError: there is no such run or step, or a value that was redacted is not given.
+        :raises ConfigurationError: there is no such run or step, or something it needs is not given: a value that was
+            redacted, a tool that it had.
         """
         earlier = Record(run_id, self.journal.entries(run_id))
         if workflow is not None and not isinstance(workflow, Workflow):
             workflow = load_workflow(workflow, host=self.host, state_keys=(*earlier.state, *(state or ())))
+        tools = self._tools_of(earlier, workflow, tools)
         known = earlier.checked_workflow(self.host) if workflow is None else workflow
         record = earlier.fork(self.journal, known, at, state)
         how: dict[str, Any] = {"on_event": on_event, "observers": observers, "tools": tools}
@@ -303,6 +308,17 @@ class Session:
         for resource in self._providers.values():
             resource.close()
         self._price_sources.close()
+
+    def _tools_of(self, record: Record, workflow: Workflow | None, tools: Iterable[Tool]) -> Sequence[Tool]:
+        """The tools to go on with.
+
+        :raises ConfigurationError: one that the run had is missing.
+        """
+        tools = tuple(tools)
+        if record.facts.get("tools"):
+            hint = "give it in tools=, or go on without it with another form of the workflow, workflow="
+            record.check_tools({*self.host.names("tool"), *(each.name for each in tools)}, workflow, hint=hint)
+        return tools
 
     def _overrides(self, name: str, overrides: Mapping[str, Mapping[str, Any]]) -> tuple[Any, tuple[str, str]]:
         """What is overridden for that provider, and the key under which one of these settings is kept."""

@@ -200,6 +200,10 @@ class Host:
         loaded = (report.distribution for report in self.reports if report.state is PluginState.LOADED)
         return {each.name: each.version for each in loaded if each.name}
 
+    def own_tools(self) -> list[str]:
+        """Names of the tools that no installed plugin offers: those of files, modules and programs, as far as known."""
+        return [name for name, each in self.registry.all("tool").items() if each.point is None]
+
     @property
     def settings(self) -> Settings:
         """The settings of the deployment."""

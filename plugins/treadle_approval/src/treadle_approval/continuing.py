@@ -9,10 +9,10 @@ from pathlib import Path
 
 import trio
 
-from treadle import Record, RunStatus, Session, TreadleError
+from treadle import ConfigurationError, Record, RunStatus, Session, TreadleError
 from treadle.contracts.events import RunEvent, RunStarted
 
-__all__ = ["Continuations", "run_of"]
+__all__ = ["Continuations", "folder_problem", "run_of", "tools_problem"]
 
 _SECONDS_BETWEEN_LOOKS = 30.0
 """Other processes pause runs, and the clock of the day is set: no deadline is slept for longer."""
@@ -107,6 +107,8 @@ class Continuations:
             return
         try:
             record = Record.of(self._session.journal, run_id)
+            if problem := tools_problem(self._session, record):
+                raise ConfigurationError(problem)
             workflow = record.checked_workflow(self._session.host)
             run = self._session.start(workflow, on_event=heard, earlier=record)
             self._cancels[run_id] = run.cancel
@@ -167,3 +169,16 @@ def folder_problem(record: Record) -> str | None:
 def moment(seconds: float) -> str:
     """A time as others read it (ISO 8601, UTC)."""
     return datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="seconds")
+
+
+def tools_problem(session: Session, record: Record) -> str | None:
+    """Why a run cannot be gone on with here: a tool that it had is missing."""
+    if record.facts.get("tools"):
+        try:
+            record.check_tools(
+                session.host.names("tool"),
+                hint=f"start the server with --tools FILE, or treadle resume {record.run_id} --tools FILE",
+            )
+        except ConfigurationError as error:
+            return f"run {record.run_id}: {error}"
+    return None

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import trio
 
 from treadle import ConfigurationError, Record, RunStatus, Session, TreadleError, Workflow, close_match, hide_secrets
-from treadle_approval.continuing import Continuations, folder_problem
+from treadle_approval.continuing import Continuations, folder_problem, tools_problem
 from treadle_approval.http import Answer, Request
 
 __all__ = ["Routes", "is_loopback"]
@@ -168,6 +168,8 @@ class Routes:
             raise _RefusedError(
                 409, f"run {run_id} needs what was not recorded ({keys}): treadle resume {run_id} -s ..."
             )
+        if problem := tools_problem(self._session, record):
+            raise _RefusedError(409, problem)
         self._check_times(record)
         name = self._gate(record, gate, answer)
         accepted = {"status": "accepted", "run_id": run_id, "gate": name, "answer": answer}
