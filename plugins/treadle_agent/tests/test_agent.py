@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 import treadle
 from treadle import DocumentError, Host, ToolRegistry, UnavailableError
@@ -122,6 +123,19 @@ def test_it_works_on_asyncio_and_without_a_loop(monkeypatch: pytest.MonkeyPatch)
 
     assert asyncio.run(main()).reply == "one"
     assert Agent(DESK).invoke_sync("go", state={"firm": "x"}).reply == "two"
+
+
+def test_invoke_sync_works_in_a_notebook_and_says_what_to_write_on_trio(monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = scripted("one", "two")
+    monkeypatch.setattr("treadle.api.default_host", lambda: host(provider))
+
+    async def cell() -> Any:
+        return Agent(DESK).invoke_sync("go", state={"firm": "x"})
+
+    assert asyncio.run(cell()).reply == "one"
+    with pytest.raises(RuntimeError, match=r"a stop; write await agent\.invoke\(\.\.\.\)"):
+        trio.run(cell)
+    assert len(provider.requests) == 1
 
 
 def test_a_mapping_with_mistakes_is_told_as_a_file_is() -> None:

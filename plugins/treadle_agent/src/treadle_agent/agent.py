@@ -15,6 +15,7 @@ from pydantic import PrivateAttr
 
 import treadle
 from treadle import StepContext, StepOutcome, Tool, ToolCallPart, TreadleError, Usage
+from treadle.threads import run_on_trio
 from treadle_agent import plugin
 from treadle_agent.definition import AgentDefinition
 from treadle_agent.step import AgentStep
@@ -163,12 +164,19 @@ class Agent:
     def invoke_sync(
         self, prompt: str, *, conversation: Any = None, state: Mapping[str, Any] | None = None
     ) -> AgentResult:
-        """The same, for programs that are not asynchronous; not with a ``gateway``, which belongs to one that is."""
+        """The same, for programs that are not asynchronous, and for notebooks, whose asyncio loop stands still.
+
+        Not with a ``gateway``, which belongs to a program that is asynchronous.
+
+        :raises RuntimeError: trio is running.
+        """
         import trio
 
+        if trio.lowlevel.in_trio_run():
+            raise RuntimeError("invoke_sync would bring this program's trio to a stop; write await agent.invoke(...)")
         if self._gateway is not None:
             raise AgentError("an agent with a gateway is for asynchronous programs; leave gateway= out")
-        return trio.run(partial(self.invoke, prompt, conversation=conversation, state=state))
+        return run_on_trio(partial(self.invoke, prompt, conversation=conversation, state=state))
 
     async def _turn(
         self,
