@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from treadle import JournalEntry, Record, StepOutcome, StepResult, StepStatus
 from treadle_journal_sqlite import SqliteJournal, views
 from treadle_journal_sqlite.processes import born
-from treadle_journal_sqlite.views import list_runs
+from treadle_journal_sqlite.views import list_runs, run_object
 
 
 @pytest.fixture
@@ -50,3 +51,31 @@ def test_of_ended_runs_no_more_are_read_than_are_listed(
     monkeypatch.setattr(views, "_run", lambda row: read.append(row) or made(row))
     assert len(list_runs(journal, status="failed", limit=3)) == 3
     assert len(read) == 3
+
+
+def test_of_a_killed_run_only_what_comes_after_an_unfinished_step_is_said_to() -> None:
+    steps = [{"id": "ask"}, {"id": "use", "depends_on": ["ask"]}, {"id": "other"}, {"id": "last"}]
+    workflow = {
+        "document": {"steps": [{"type": "t", **each} for each in steps]},
+        "name": "w",
+        "order": [["other", "last"]],
+        "overrides": {},
+        "files": {},
+        "source": None,
+        "digest": "d",
+    }
+    begun = JournalEntry("r", "run_started", data={"workflow": workflow, "state": {}})
+    record = Record("r", [begun])
+    listed = {"workflow_name": "w", "status": "interrupted", "total_tokens": 0, "total_cost_usd": 0.0}
+
+    def reasons() -> dict[str, str | None]:
+        return {name: each["reason"] for name, each in run_object(record, listed)["step_results"].items()}
+
+    after = "it comes after a step that has not finished"
+    never = "the process ended before it began"
+    assert reasons() == {"ask": never, "use": after, "other": never, "last": after}
+    done = {"result": StepResult(step_id="ask", status=StepStatus.SUCCESS), "outcome": StepOutcome()}
+    record = Record("r", [begun, JournalEntry("r", "step_finished", "ask", 1, data=done)])
+    assert reasons() == {"ask": None, "use": never, "other": never, "last": after}
+    listed["status"] = "running"
+    assert reasons()["use"] == "it has not begun yet"

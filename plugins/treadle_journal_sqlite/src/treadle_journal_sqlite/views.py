@@ -110,8 +110,7 @@ def run_object(record: Record, run: Mapping[str, Any]) -> dict[str, Any]:
     """The result object of a run, as ``treadle run --json`` prints it; of a run that has none, as far as it came."""
     if record.result is not None:
         return record.result.to_json()
-    ids = [step["id"] for step in record.workflow["document"]["steps"]]
-    results = {step_id: _so_far(step_id, record) for step_id in ids}
+    results = {step["id"]: _so_far(step, record, run["status"]) for step in record.workflow["document"]["steps"]}
     return {
         "run_id": record.run_id,
         "workflow_name": run["workflow_name"],
@@ -128,10 +127,16 @@ def run_object(record: Record, run: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _so_far(step_id: str, record: Record) -> StepResult:
+def _so_far(told: Mapping[str, Any], record: Record, run_status: str) -> StepResult:
+    step_id = told["id"]
     step = record.steps.get(step_id)
     if step is None:
-        return undecided(step_id)
+        order = record.workflow.get("order") or ()
+        earlier = {*(told.get("depends_on") or ()), *(first for first, second in order if second == step_id)}
+        if any(each not in record.steps or record.steps[each].result is None for each in earlier):
+            return undecided(step_id)
+        why = "it has not begun yet" if run_status == "running" else "the process ended before it began"
+        return StepResult(step_id=step_id, status=StepStatus.PENDING, reason=why)
     if step.result is not None:
         return step.result
     record.steps[step_id].end_attempt()
