@@ -217,3 +217,23 @@ steps:
     assert forked["final_state"] == run["final_state"]
     shown = (await treadle("show", forked["run_id"], cwd=tmp_path)).stdout
     assert "each.1.step: success" in shown
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("resume", "abc"), ("fork", "abc", "--at", "a"), ("show", "abc"), ("runs", "prune", "--older-than", "1d")],
+)
+async def test_to_look_for_a_run_makes_no_journal(tmp_path, command):
+    done = await treadle(*command, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: there is no journal at .treadle/journal.db; run a workflow, or name the file\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_to_list_runs_or_to_replay_one_makes_no_journal(tmp_path):
+    done = await treadle("runs", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "no runs\n")
+    done = await treadle("replay", "flow.yaml", "-r", "abc", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "there is no file 'abc', and there is no journal at .treadle/journal.db" in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -87,7 +87,7 @@ def go_on(
     :param given: names of keys of the state that will be given.
     """
     stderr, host = err(), host_without(without, tools=tools)
-    journal = treadle.installed_journal(host, **journal_place(checkpoint_dir))
+    journal = treadle.installed_journal(host, create=False, **journal_place(checkpoint_dir))
     if journal is None:
         host.sole("journal", f"treadle {ctx.info_name}")
         raise AssertionError("the host has just said that there is none")

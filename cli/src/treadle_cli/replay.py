@@ -116,7 +116,10 @@ def _recorded(recording: str, host: Host, folder: str | None) -> Path | Iterable
     path = Path(recording)
     if path.exists() or path.suffix or len(path.parts) != 1:
         return path
-    journal = treadle.installed_journal(host, **journal_place(folder))
+    try:
+        journal = treadle.installed_journal(host, create=False, **journal_place(folder))
+    except FileNotFoundError as error:
+        raise ConfigurationError(f"there is no file '{recording}', and {error}") from error
     try:
         entries = [] if journal is None else list(journal.entries(recording))
     finally:

@@ -157,17 +157,19 @@ def new_sandbox(block: Mapping[str, Any] | None = None, *, host: Host | None = N
     return kind(_document.sandbox_block(host, kind, block or {}), Path.cwd())
 
 
-def installed_journal(host: Host, **overrides: Any) -> Journal | None:
+def installed_journal(host: Host, *, create: bool = True, **overrides: Any) -> Journal | None:
     """The journal that the settings choose, or else the only one installed, opened; None where there is none.
 
+    :param create: whether to make it where there is none yet; see :meth:`Journal.existing`.
     :param overrides: settings that win over those of the ``journal:`` block.
     :raises ConfigurationError: it cannot be opened, or several are installed and none is chosen.
+    :raises FileNotFoundError: there is none yet, and none may be made.
     """
     from treadle._settings.blocks import journal_of
 
     if host.settings.roles.journal is None and not host.registry.names("journal"):
         return None
-    return journal_of(host, host.sole("journal", "the run").name, overrides)
+    return journal_of(host, host.sole("journal", "the run").name, overrides, create=create)
 
 
 def price_sources(host: Host | None = None, *, block: Mapping[str, Any] | None = None) -> Sequence[PriceSource]:

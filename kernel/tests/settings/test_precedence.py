@@ -167,3 +167,8 @@ def test_the_chosen_journal_records(
     assert recorded == [], "a journal that is installed and not chosen"
     output_of(make_host(roles={"journal": "kept"}))
     assert [entry.kind for entry in recorded][:2] == ["run_started", "step_started"]
+
+
+def test_a_journal_that_has_no_place_of_its_own_is_there_already(make_host: MakeHost) -> None:
+    found = treadle.installed_journal(make_host(roles={"journal": "kept"}), create=False)
+    assert list(found.entries("r")) == []

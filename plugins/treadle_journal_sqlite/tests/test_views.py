@@ -79,3 +79,13 @@ def test_of_a_killed_run_only_what_comes_after_an_unfinished_step_is_said_to() -
     assert reasons() == {"ask": None, "use": never, "other": never, "last": after}
     listed["status"] = "running"
     assert reasons()["use"] == "it has not begun yet"
+
+
+@pytest.mark.parametrize("place", ["journal.db", "no/journal.db"])
+def test_a_journal_that_is_only_looked_into_is_not_made(tmp_path: Path, place: str) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        SqliteJournal.existing(tmp_path / place)
+    assert str(caught.value) == f"there is no journal at {tmp_path / place}; run a workflow, or name the file"
+    assert list(tmp_path.iterdir()) == []
+    SqliteJournal(tmp_path / place).close()
+    SqliteJournal.existing(tmp_path / place).close()

@@ -51,15 +51,17 @@ def layers_of(host: Host, provider: str) -> list[tuple[tuple[int, str], Provider
     ]
 
 
-def journal_of(host: Host, name: str, overrides: Mapping[str, Any] | None = None) -> Journal:
+def journal_of(host: Host, name: str, overrides: Mapping[str, Any] | None = None, *, create: bool = True) -> Journal:
     """The journal of that name, opened as the ``journal:`` block says.
 
+    :param create: whether it may be made now.
     :raises ConfigurationError: the block is not valid, or the journal cannot be opened.
     """
     kind, place = host.load("journal", name), f"{host.settings.place_of('journal') or 'settings'}: journal"
     model = getattr(kind, "settings_model", None)
     block = {**(host.settings.journal or {}), **(overrides or {})}
-    journal: Journal = kind() if model is None else kind(_checked(model, block, host, place))
+    make = kind if create else getattr(kind, "existing", kind)
+    journal: Journal = make() if model is None else make(_checked(model, block, host, place))
     return journal
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from treadle._dataclasses import dataclass
 from treadle.errors import ConfigurationError
@@ -80,6 +80,15 @@ class Journal(ABC):
 
     outlives_process: ClassVar[bool] = True
     is_settled: bool = False
+
+    @classmethod
+    def existing(cls, *settings: Any) -> Self:
+        """One that is there already: commands that only go on with something must not make it.
+
+        :param settings: as the class takes them.
+        :raises FileNotFoundError: there is none.
+        """
+        return cls(*settings)
 
     @abstractmethod
     def append(self, entry: JournalEntry) -> None:

@@ -18,6 +18,7 @@ from treadle import ConfigurationError, Record
 from treadle.contracts.results import json_value
 from treadle_journal_sqlite.journal import SqliteJournal
 from treadle_journal_sqlite.settings import JournalSettings
+from treadle_journal_sqlite.store import NoJournalError
 from treadle_journal_sqlite.views import find_run, list_runs, run_object, run_versions, step_notes
 
 __all__ = ["runs", "show"]
@@ -87,9 +88,7 @@ def runs(ctx: click.Context, /, as_json: bool, folder: str | None, **filters: An
     try:
         with _journal(ctx, folder) as journal:
             found = list_runs(journal, **filters)
-    except treadle.TreadleError as error:
-        if "there is no journal" not in str(error):
-            raise
+    except NoJournalError:
         found = []
     if as_json:
         click.echo(json.dumps(found, indent=2))

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from treadle import Host, Journal, JournalEntry, RunResult, Workflow
 from treadle.contracts.journal import check_after
@@ -72,6 +72,15 @@ class SqliteJournal(Journal):
         self._appended = self._owed = self._kept = 0
         self._versions: tuple[Host, dict[str, str]] | None = None
         self._me: tuple[int, str] | None = None
+
+    @classmethod
+    def existing(cls, *settings: JournalSettings | str | os.PathLike[str]) -> Self:
+        """The journal in a file that is there already.
+
+        :raises NoJournalError: there is none.
+        :raises JournalError: it cannot be opened.
+        """
+        return cls(*settings, create=False)
 
     def will_settle(self) -> None:
         """Let entries wait from now on."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from treadle import TreadleError
 
-__all__ = ["MIGRATIONS", "SCHEMA_VERSION", "JournalError", "Store"]
+__all__ = ["MIGRATIONS", "SCHEMA_VERSION", "JournalError", "NoJournalError", "Store"]
 
 SCHEMA_VERSION = 1
 _BUSY_MS = 2_000
@@ -51,6 +51,12 @@ class JournalError(TreadleError, OSError):
     exit_code = 1
 
 
+class NoJournalError(JournalError, FileNotFoundError):
+    """There is no journal, and none was to be made."""
+
+    exit_code = 2
+
+
 class Store:
     """One SQLite file in WAL mode. Several processes may have it open; every transaction is one append."""
 
@@ -61,7 +67,7 @@ class Store:
             if create:
                 _make_folder(path.parent)
             elif not path.is_file():
-                raise JournalError(f"there is no journal at {path}", hint="run a workflow, or name the file")
+                raise NoJournalError(f"there is no journal at {path}", hint="run a workflow, or name the file")
             self._db = sqlite3.connect(path, timeout=_BUSY_MS / 1000, isolation_level=None, check_same_thread=False)
         except (OSError, sqlite3.Error) as error:
             if isinstance(error, JournalError):
