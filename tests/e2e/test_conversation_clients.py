@@ -331,8 +331,24 @@ def test_a_blank_value_is_unset_and_other_variables_are_passed_over() -> None:
     ],
 )
 def test_a_value_that_will_not_do_is_refused(wrong: dict[str, str]) -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(ValidationError) as caught:
         Settings.from_env(wrong)
+    assert next(iter(wrong)) in str(caught.value)
+    assert "pydantic.dev" not in str(caught.value)
+
+
+def test_a_variable_with_a_misspelt_value_is_named_and_no_key_in_the_wrong_place_is_shown() -> None:
+    with pytest.raises(ValidationError) as caught:
+        Settings.from_env({"LLM_PROVIDER": "opnai", "LLM_MAX_ATTEMPTS": "many", "OPENAI_API": "sk-secret"})
+    assert [line.removesuffix(" [type=variable]").strip() for line in str(caught.value).splitlines()] == [
+        "3 validation errors for the environment",
+        "LLM_PROVIDER",
+        "it should be 'anthropic', 'openrouter', 'modal' or 'openai'; did you mean 'openai'?",
+        "LLM_MAX_ATTEMPTS",
+        "it should be a valid integer, unable to parse string as an integer",
+        "OPENAI_API",
+        "it should be 'responses' or 'completions'",
+    ]
 
 
 def test_settings_are_frozen_refuse_unknown_fields_and_show_no_key() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import treadle
 import treadle_loop
 from treadle_loop import (
     Agent,
@@ -487,3 +488,19 @@ def test_the_options_of_a_search_are_these() -> None:
 def test_summary_options_reach_the_summary_of_an_agent() -> None:
     agent = Agent([], client=FakeClient("x"), summary_options=SummaryOptions(timeline=True))
     assert len(agent.run_result("a").summary.timeline) == 1
+
+
+@pytest.mark.parametrize("make", [lambda tools: Agent(tools, client=FakeClient("x")), Registry])
+def test_a_tool_of_workflows_is_refused_with_the_name_of_the_right_one(make: Any) -> None:
+    @treadle.tool(effect="pure")
+    def weather(city: str) -> str:
+        """The weather of a city."""
+        return city
+
+    for wrong, what in ((weather, "the @treadle.tool 'weather' of workflows"), (len, "builtin_function_or_method")):
+        with pytest.raises(ConfigurationError) as caught:
+            make([wrong])
+        assert str(caught.value) == (
+            f"a tool of a conversation is what treadle_loop.tool makes, or a ToolSpec, not {what}; put "
+            "@treadle_loop.tool({...}) with the schema of its arguments above the function"
+        )

@@ -79,15 +79,10 @@ class Agent:
         for wanted, what in ((trace, "trace"), (metrics, "metrics")):
             if wanted:
                 raise ConfigurationError(f"{what}=True needs the package treadle-otel", hint="pip install treadle-otel")
-        for each in tools:
-            if not isinstance(each, ToolSpec | HostedTool):
-                raise ConfigurationError(
-                    f"a tool is what @tool makes, a ToolSpec or a HostedTool, not {type(each).__name__}"
-                )
         check_client(client)
         self.name = name
         self.client = client
-        self.registry = Registry([each for each in tools if isinstance(each, ToolSpec)])
+        self.registry = Registry([each for each in tools if not isinstance(each, HostedTool)])
         self.hosted_tools = tuple(each for each in tools if isinstance(each, HostedTool))
         check_tools(client, self.registry, self.hosted_tools)
         self.deps = Deps() if deps is None else deps

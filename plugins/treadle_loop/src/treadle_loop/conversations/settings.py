@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 import treadle
 from treadle_loop.conversations.clients import ProviderClient, given_secret
@@ -72,10 +73,27 @@ class Settings(BaseModel):
     def from_env(cls, environment: Mapping[str, str]) -> Settings:
         """Settings from a mapping like ``os.environ``; other variables in it are passed over.
 
-        :raises ValidationError: a value will not do (pydantic's, a ``ValueError``).
+        :raises ValidationError: a value will not do (pydantic's, a ``ValueError``); it names the variable.
         """
         given = {name: environment[name.upper()] for name in cls.model_fields if name.upper() in environment}
-        return cls.model_validate(given)
+        try:
+            return cls.model_validate(given)
+        except ValidationError as error:
+            raise _told_by_variable(error, given) from None
+
+
+def _told_by_variable(error: ValidationError, given: Mapping[str, str]) -> ValidationError:
+    """The error with the names of variables; where one of a few values is meant, with the one that is like it."""
+    told: list[InitErrorDetails] = []
+    for each in error.errors(include_url=False, include_input=False):
+        text = each["msg"].replace("Input should be ", "it should be ").removeprefix("Value error, ")
+        if each["type"] == "literal_error":
+            allowed = get_args(Settings.model_fields[str(each["loc"][0])].annotation)
+            like = treadle.close_match(given[str(each["loc"][0])].strip().lower(), allowed)
+            text += f"; did you mean '{like}'?" if like else ""
+        kind = PydanticCustomError("variable", "{text}", {"text": text})
+        told.append({"type": kind, "loc": tuple(str(name).upper() for name in each["loc"]), "input": None})
+    return ValidationError.from_exception_data("the environment", told, hide_input=True)
 
 
 def build_client(settings: Settings, *, http_client: Any = None, prices: Any = None) -> RetryingClient:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
 
+import treadle
 from treadle_loop.errors import ConfigurationError
 from treadle_loop.transcript import ToolCallPart
 
@@ -135,13 +136,22 @@ def _by_keyword(parameters: Sequence[inspect.Parameter]) -> list[inspect.Paramet
 class Registry:
     """Tools by name.
 
+    :raises ConfigurationError: something is no tool for a conversation.
     :raises ValueError: two have one name, or a handler's signature cannot be read.
     """
 
     def __init__(self, specs: Iterable[ToolSpec] = ()) -> None:
         self._specs: dict[str, ToolSpec] = {}
         self._signatures: dict[str, inspect.Signature] = {}
-        for spec in specs:
+        given: Iterable[Any] = specs
+        for spec in given:
+            if not isinstance(spec, ToolSpec):
+                made_for_workflows = isinstance(spec, treadle.Tool)
+                what = f"the @treadle.tool '{spec.name}' of workflows" if made_for_workflows else type(spec).__name__
+                raise ConfigurationError(
+                    f"a tool of a conversation is what treadle_loop.tool makes, or a ToolSpec, not {what}",
+                    hint="put @treadle_loop.tool({...}) with the schema of its arguments above the function",
+                )
             if spec.name in self._specs:
                 raise ValueError(f"two tools are named '{spec.name}'")
             try:
