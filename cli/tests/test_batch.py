@@ -258,8 +258,43 @@ def test_a_line_or_a_workflow_that_has_changed_is_noticed(tmp_path: Path):
     assert batch(tmp_path, "--restart").returncode == 0
     (tmp_path / "results.jsonl").write_text("something else\n", encoding="utf-8")
     done = batch(tmp_path)
-    assert "results.jsonl:1: is no result of treadle batch; name another --output, or give --restart" in done.stderr
+    assert "results.jsonl:1: is no result of treadle batch; name another --output\n" in done.stderr
     assert (tmp_path / "results.jsonl").read_text(encoding="utf-8") == "something else\n"
+
+
+@pytest.mark.parametrize("restart", [(), ("--restart",)])
+@pytest.mark.parametrize("name", ["items.jsonl", "./items.jsonl", "link.jsonl"])
+def test_the_inputs_are_never_written_to(name: str, restart: tuple[str, ...], tmp_path: Path):
+    write(tmp_path, [{"topic": "a"}])
+    (tmp_path / "link.jsonl").symlink_to("items.jsonl")
+    before = (tmp_path / "items.jsonl").read_bytes()
+    done = treadle("batch", "flow.yaml", "--inputs", "items.jsonl", "--output", name, *restart, cwd=tmp_path)
+    says = "is the file of the inputs, items.jsonl, and results would replace them; name another --output"
+    assert (done.returncode, done.stderr) == (2, f"error: {name}: {says}\n")
+    assert (tmp_path / "items.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ["mine\n", "mine, without an end of line", '{"line": 1}\n', "[1]\n"])
+def test_a_file_that_is_no_result_of_a_batch_is_never_replaced(text: str, tmp_path: Path):
+    write(tmp_path, [{"topic": "a"}])
+    (tmp_path / "results.jsonl").write_text(text, encoding="utf-8")
+    for more in ((), ("--restart",)):
+        done = batch(tmp_path, *more)
+        assert (done.returncode, done.stderr) == (
+            2,
+            "error: results.jsonl:1: is no result of treadle batch; name another --output\n",
+        )
+        assert (tmp_path / "results.jsonl").read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize("text", ["", '{"li', '{"line": 1, "ke'])
+def test_an_empty_or_an_unfinished_file_of_results_is_begun_anew(text: str, tmp_path: Path):
+    write(tmp_path, [{"topic": "a"}])
+    for more in ((), ("--restart",)):
+        (tmp_path / "results.jsonl").write_text(text, encoding="utf-8")
+        done = batch(tmp_path, *more)
+        assert done.returncode == 0, done.stderr
+        assert [each["status"] for each in results(tmp_path)] == ["success"]
 
 
 def test_one_budget_holds_all_runs_and_a_larger_one_goes_on(tmp_path: Path):

@@ -51,7 +51,7 @@ __all__ = ["batch"]
     help="The most that all runs together may spend on models, those of earlier starts included.",
 )
 @click.option("--retry-failed", is_flag=True, help="Run again what is in the output and has failed.")
-@click.option("--restart", is_flag=True, help="Begin anew, whatever is in the output.")
+@click.option("--restart", is_flag=True, help="Begin anew, whatever results are in the output.")
 @click.option("--json", "as_json", is_flag=True, help="Print a summary on stdout as one JSON object.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no progress on stderr, only failures and errors.")
 @checkpoint_dir_option
@@ -120,7 +120,7 @@ def batch(
     if output is None:
         results = Results.to_stdout(stdout, inputs, items, restart=restart, retry_failed=retry_failed)
     else:
-        results = Results.open(output, items, workflow, restart=restart, retry_failed=retry_failed)
+        results = Results.open(output, inputs, items, workflow, restart=restart, retry_failed=retry_failed)
     with results:
         journal = open_journal(host, stderr, checkpoint_dir, must=False)
         work = Batch(

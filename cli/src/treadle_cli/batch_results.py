@@ -21,6 +21,9 @@ _GOOD = ("success", "paused")
 _WRITTEN: Mapping[str, Any] = {"status": "success"}
 """Stands for what is in the file and need not be in memory."""
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
+_NEEDED = ("line", "input", "workflow", "status", "cost_usd")
+_BEGINNING = '{"line": '
+"""How every result begins: an unfinished line that begins otherwise is somebody's text."""
 
 
 def result_line(item: Item, result: RunResult, workflow: Workflow) -> dict[str, Any]:
@@ -87,19 +90,29 @@ class Results:
 
     @classmethod
     def open(
-        cls, file: str, items: Sequence[Item], workflow: Workflow, *, restart: bool, retry_failed: bool
+        cls, file: str, inputs: str, items: Sequence[Item], workflow: Workflow, *, restart: bool, retry_failed: bool
     ) -> Results:
         """A file; read what is there.
 
+        :param inputs: the file of the inputs, which is never written to.
+        :param restart: replace what is there, if it is what a batch has written.
         :raises ConfigurationError: it is not of these inputs and this workflow, or no output of a batch at all.
         """
         path = Path(file)
         place = str(path.absolute())
         if not path.parent.is_dir():
             raise ConfigurationError(f"{file}: there is no folder {path.parent}")
-        if restart or not path.exists():
+        if _is_one_file(path, Path(inputs)):
+            raise ConfigurationError(
+                f"{file}: is the file of the inputs, {inputs}, and results would replace them",
+                hint="name another --output",
+            )
+        if not path.exists() or (restart and not path.is_file()):
             return cls(path, place, items, {})
-        found, is_torn = _read(path, file, items, workflow)
+        lines, is_torn = _read_lines(path, file)
+        if restart:
+            return cls(path, place, items, {})
+        found = _belonging(lines, file, items, workflow)
         return cls(path, place, items, found, retry_failed=retry_failed, was_there=True, is_torn=is_torn)
 
     @classmethod
@@ -183,40 +196,64 @@ def _text(result: Mapping[str, Any]) -> str:
     return (text if text.isascii() else text.encode("utf-8", "replace").decode()) + "\n"
 
 
-def _read(
-    path: Path, file: str, items: Sequence[Item], workflow: Workflow
-) -> tuple[dict[int, Mapping[str, Any]], bool]:
-    """The results in the file by line, and whether its last line is torn."""
+def _is_one_file(one: Path, other: Path) -> bool:
+    """Whether both names lead to one file, by links too."""
+    try:
+        return one.samefile(other)
+    except OSError:  # one of them is not there
+        return one.resolve() == other.resolve()
+
+
+def _read_lines(path: Path, file: str) -> tuple[list[dict[str, Any]], bool]:
+    """The results in the file, and whether its last line is torn.
+
+    :raises ConfigurationError: it has something else than results of a batch.
+    """
     try:
         text = path.read_bytes().decode("utf-8", "replace")
     except OSError as error:
         raise ConfigurationError(f"{file}: cannot be read: {error.strerror or error}") from error
     *lines, rest = text.split("\n")
-    by_line = {item.line: item for item in items}
-    digest = workflow.digest.removeprefix("sha256:")[:16]
-    found: dict[int, Mapping[str, Any]] = {}
+    found: list[dict[str, Any]] = []
     for number, line in enumerate(lines, start=1):
         try:
             result = json.loads(line)
-            at, of, by = result["line"], result["input"], result["workflow"]
-            result["status"], result["cost_usd"]
+            for name in _NEEDED:
+                result[name]
         except (ValueError, LookupError, TypeError):
-            raise ConfigurationError(
-                f"{file}:{number}: is no result of treadle batch", hint="name another --output, or give --restart"
-            ) from None
+            raise _foreign(file, number) from None
+        found.append(result)
+    if not rest.startswith(_BEGINNING[: len(rest)]):
+        raise _foreign(file, len(lines) + 1)
+    return found, bool(rest)
+
+
+def _foreign(file: str, line: int) -> ConfigurationError:
+    return ConfigurationError(f"{file}:{line}: is no result of treadle batch", hint="name another --output")
+
+
+def _belonging(
+    lines: Sequence[dict[str, Any]], file: str, items: Sequence[Item], workflow: Workflow
+) -> dict[int, Mapping[str, Any]]:
+    """The results by line, which are of these inputs and this workflow."""
+    by_line = {item.line: item for item in items}
+    digest = workflow.digest.removeprefix("sha256:")[:16]
+    found: dict[int, Mapping[str, Any]] = {}
+    for number, result in enumerate(lines, start=1):
+        at = result["line"]
         item = by_line.get(at)
-        if item is None or item.digest != of:
+        if item is None or item.digest != result["input"]:
             raise ConfigurationError(
                 f"{file}:{number}: is the result of line {at} of the inputs, which has changed since",
                 hint="give the inputs as they were, name another --output, or give --restart",
             )
-        if by != digest:
+        if result["workflow"] != digest:
             raise ConfigurationError(
                 f"{file}:{number}: was made by {workflow.source or 'the workflow'} as it was before it changed",
                 hint="name another --output, or give --restart",
             )
         found[at] = result
-    return found, bool(rest)
+    return found
 
 
 def run_id_of(item: Item, results: Results, workflow: Workflow) -> str:
