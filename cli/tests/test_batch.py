@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -235,6 +236,28 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(tmp_path: Path):
     assert f"interrupted: {left} lines have no result; the same command goes on with them\n" in stderr
     assert batch(tmp_path).returncode == 0
     assert len(results(tmp_path)) == 40
+
+
+def test_a_second_batch_on_one_output_says_which_process_writes_to_it(tmp_path: Path):
+    write(tmp_path, [{"topic": f"t{n}"} for n in range(8)], 60_000)
+    arguments = ("batch", "flow.yaml", "--inputs", "items.jsonl", "--output", "results.jsonl", "--concurrency", "4")
+    with subprocess.Popen(command(*arguments), cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
+        try:
+            wait_for_runs(tmp_path, 4)
+            second = batch(tmp_path, "--concurrency", "4")
+        finally:
+            process.kill()
+    assert "ExceptionGroup" not in second.stderr
+    run = r"run batch-\w+-\d+ is under way in process \d+; end that one first"
+    assert re.search(rf"^error: (JournalError: )?{run}$", second.stderr, re.MULTILINE), second.stderr
+    assert second.returncode == 1
+
+
+def wait_for_runs(folder: Path, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while len(json.loads(treadle("runs", "--json", cwd=folder).stdout or "[]")) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def test_a_line_or_a_workflow_that_has_changed_is_noticed(tmp_path: Path):

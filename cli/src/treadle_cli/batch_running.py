@@ -12,7 +12,7 @@ from typing import Any
 import trio
 
 import treadle
-from treadle import Budget, BudgetTerms, Journal, Record, RunStatus, Session, Workflow
+from treadle import Budget, BudgetTerms, Journal, Record, RunStatus, Session, TreadleError, Workflow
 from treadle.nurseries import open_nursery
 from treadle_cli import amounts
 from treadle_cli.batch_items import Item
@@ -96,6 +96,8 @@ def run_batch(batch: Batch, journal: Journal | None, stdout: Channel | None) -> 
     gc.freeze()  # what has been loaded stays, and is not looked at again and again
     try:
         interrupts = trio.run(_run, batch, journal)
+    except BaseExceptionGroup as group:
+        raise _spokesman(group) from None
     finally:
         gc.unfreeze()
     failures = batch.results.failures
@@ -115,6 +117,17 @@ def run_batch(batch: Batch, journal: Journal | None, stdout: Channel | None) -> 
     if stdout is not None:
         stdout.write(json.dumps(_summary(batch), indent=2, ensure_ascii=not stdout.is_utf8) + "\n", raw=True)
     return interrupts.exit_code or (1 if failures or batch.left else 0)
+
+
+def _spokesman(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Runs at once meet the same trouble, such as a journal that another process writes: the first speaks for all.
+    The group itself where there is more than one kind."""
+    first: BaseException = group
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    if not isinstance(first, TreadleError):
+        return group
+    return first if group.split(type(first))[1] is None else group
 
 
 def _summary(batch: Batch) -> dict[str, Any]:
