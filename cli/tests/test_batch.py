@@ -60,6 +60,7 @@ def test_every_line_is_a_run_and_results_stand_in_the_order_of_the_inputs(tmp_pa
         "done": 30,
         "failed": [],
         "total_cost_usd": 0.0,
+        "known_cost_usd": 0.0,
         "budget_usd": None,
     }
     assert "30/30 done" in done.stderr
@@ -204,7 +205,8 @@ def test_without_an_output_results_go_to_stdout_and_what_has_finished_comes_from
     assert [each["line"] for each in found] == list(range(1, 41))
     again = to_stdout(tmp_path)
     assert again[:2] == (0, found)
-    assert "40/40 done, $0" in again[2]
+    is_known = all(each["cost_usd"] is not None for each in found)  # that of calls that were cut off is not
+    assert f"40/40 done, {'$0' if is_known else 'cost unknown'}, " in again[2]
     assert [each["run_id"] for each in to_stdout(tmp_path, "--restart")[1]] == [each["run_id"] for each in found]
     refused = to_stdout(tmp_path, "--json")
     assert refused[:2] == (2, [])
@@ -247,7 +249,7 @@ def test_a_second_batch_on_one_output_says_which_process_writes_to_it(tmp_path: 
             second = batch(tmp_path, "--concurrency", "4")
         finally:
             process.kill()
-    assert "ExceptionGroup" not in second.stderr
+    assert "ExceptionGroup" not in second.stderr, second.stderr
     run = r"run batch-\w+-\d+ is under way in process \d+; end that one first"
     assert re.search(rf"^error: (JournalError: )?{run}$", second.stderr, re.MULTILINE), second.stderr
     assert second.returncode == 1
@@ -335,14 +337,42 @@ def test_one_budget_holds_all_runs_and_a_larger_one_goes_on(tmp_path: Path):
         "ended by its budget: 7 lines have no result; the same command goes on with them, with a larger" in done.stderr
     )
     summary = json.loads(done.stdout)
-    assert (summary["done"], summary["total_cost_usd"]) == (3, pytest.approx(0.3))
+    assert (summary["done"], summary["total_cost_usd"]) == (3, 0.3), "and no 0.30000000000000004"
     again = batch(tmp_path, "--budget", "0.35", "--json")
     assert "$0.3 of it spent" in again.stderr
     assert json.loads(again.stdout)["done"] == 3
     more = batch(tmp_path, "--budget", "1.0")
     assert more.returncode == 0, more.stderr
     assert [each["line"] for each in results(tmp_path)] == list(range(1, 11))
-    assert "$1.000 of $1.00" in more.stderr
+    assert "10/10 done, " in more.stderr
+    assert "$1.00 of $1.00" in more.stderr
+
+
+def test_the_total_is_unknown_where_one_cost_is(tmp_path: Path):
+    write(tmp_path, [{"topic": "a"}, {"topic": "b"}])
+    assert batch(tmp_path).returncode == 0
+    first, second = results(tmp_path)
+    lines = [{**first, "cost_usd": 0.129}, {**second, "cost_usd": None}]
+    (tmp_path / "results.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in lines), encoding="utf-8")
+    done = batch(tmp_path, "--json")
+    assert "2/2 done, cost unknown (at least $0.129), " in done.stderr
+    summary = json.loads(done.stdout)
+    assert (summary["total_cost_usd"], summary["known_cost_usd"]) == (None, 0.129)
+    assert "2/2 done, cost unknown (at least $0.129), budget $1.00, " in batch(tmp_path, "--budget", "1").stderr
+
+
+def test_what_ctrl_c_cuts_off_has_an_unknown_cost(tmp_path: Path):
+    write(tmp_path, [{"topic": "a"}, {"topic": "b"}], 60_000)
+    arguments = ("batch", "flow.yaml", "--inputs", "items.jsonl", "--output", "results.jsonl", "--json")
+    process = subprocess.Popen(
+        command(*arguments), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
+    )
+    wait_for_runs(tmp_path, 2)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "0/2 done, cost unknown, " in stderr
+    assert json.loads(stdout)["total_cost_usd"] is None
 
 
 def test_what_cannot_be_written_is_told_before_anything_is_run(tmp_path: Path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["cost", "duration", "tokens"]
+__all__ = ["cost", "duration", "tokens", "total_cost"]
 
 
 def duration(seconds: float) -> str:
@@ -38,3 +38,11 @@ def cost(usd: float | None, budget: float | None = None) -> str:
         return f"${usd:.3f}"
     text = f"{usd:.7f}" if usd < 0.0001 else f"{usd:.5f}"
     return f"${text.rstrip('0')}" if float(text) else "under $0.0000001"
+
+
+def total_cost(known_usd: float, *, is_whole: bool, budget: float | None = None) -> str:
+    """As :func:`cost` of what is known; where some of it is not: ``cost unknown (at least $0.0012)``."""
+    if is_whole:
+        return cost(known_usd, budget)
+    at_least = f" (at least {cost(known_usd)})" if known_usd else ""
+    return f"cost unknown{at_least}" + ("" if budget is None else f", budget {cost(budget)}")

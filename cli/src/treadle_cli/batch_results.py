@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TextIO
@@ -85,8 +85,9 @@ class Results:
         self._failed = sum(each["status"] not in _GOOD for each in self._known.values())
         self._next = 0
         self._stream: TextIO | None = None
-        self.spent_usd = sum(each["cost_usd"] or 0.0 for each in found.values())
-        """What they have cost, as far as that is known."""
+        self._costs = {line: each["cost_usd"] for line, each in found.items()}
+        self._known_usd = sum(each or 0.0 for each in self._costs.values())
+        self._unknown = sum(each is None for each in self._costs.values())
 
     @classmethod
     def open(
@@ -152,10 +153,9 @@ class Results:
     def add(self, result: Mapping[str, Any]) -> None:
         """Keep a result, and write what is now in order."""
         line = result["line"]
-        before = self._found.get(line)
         self._known[line] = result
         self._failed += result["status"] not in _GOOD
-        self.spent_usd += (result["cost_usd"] or 0.0) - ((before["cost_usd"] or 0.0) if before else 0.0)
+        self.note_cost(line, result["cost_usd"])
         if self._is_put_in_place:
             return
         lines = []
@@ -169,6 +169,27 @@ class Results:
         elif self._stream is not None:
             self._stream.write("".join(lines))
             self._stream.flush()
+
+    def note_cost(self, line: int, usd: float | None) -> None:
+        """What the run of a line has cost so far, whether it has a result or not; None is unknown."""
+        before = self._costs.get(line, 0.0)
+        self._costs[line] = usd
+        self._known_usd += (usd or 0.0) - (before or 0.0)
+        self._unknown += (usd is None) - (before is None)
+
+    @property
+    def spent_usd(self) -> float:
+        """What they have cost, as far as that is known; see :attr:`is_cost_known`."""
+        return round(self._known_usd, 12)  # sums of decimal fractions have an end that nobody has paid
+
+    def spent_of(self, lines: Iterable[int]) -> float:
+        """What those lines have cost, as far as that is known."""
+        return round(sum(self._costs.get(line) or 0.0 for line in lines), 12)
+
+    @property
+    def is_cost_known(self) -> bool:
+        """Whether that is all of it."""
+        return not self._unknown
 
     @property
     def failed_count(self) -> int:

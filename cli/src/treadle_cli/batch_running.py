@@ -83,7 +83,8 @@ class Batch:
         if self.done_now:
             parts.append(f"{rate:.1f} a second" if rate >= 0.1 else f"{rate * 60:.1f} a minute")
             parts += [f"{amounts.duration(self.left / rate)} left"] if self.left else []
-        parts.append(amounts.cost(self.results.spent_usd, self.budget_usd))
+        results = self.results
+        parts.append(amounts.total_cost(results.spent_usd, is_whole=results.is_cost_known, budget=self.budget_usd))
         return ", ".join(parts)
 
 
@@ -136,7 +137,8 @@ def _summary(batch: Batch) -> dict[str, Any]:
         "lines": len(batch.items),
         "done": len(batch.results),
         "failed": failures,
-        "total_cost_usd": batch.results.spent_usd,
+        "total_cost_usd": batch.results.spent_usd if batch.results.is_cost_known else None,
+        "known_cost_usd": batch.results.spent_usd,
         "budget_usd": batch.budget_usd,
     }
 
@@ -177,6 +179,7 @@ def _records(batch: Batch, journal: Journal) -> dict[int, Record]:
             or (batch.results.retry_failed and ended.status not in _ENDED_WELL)
         ):
             records[item.line] = record
+            batch.results.note_cost(item.line, None if ended is None else ended.total_cost_usd)
         else:
             batch.results.add(result_line(item, ended, batch.workflow))
     return records
@@ -185,7 +188,8 @@ def _records(batch: Batch, journal: Journal) -> dict[int, Record]:
 def _budget(batch: Batch, session: Session, records: Mapping[int, Record]) -> Budget | None:
     if batch.budget_usd is None:
         return None
-    spent = batch.results.spent_usd + sum(record.spent("") for record in records.values())
+    spent = batch.results.spent_of(item.line for item in batch.items if item.line not in records)
+    spent += sum(record.spent("") for record in records.values())
     return session.new_budget(
         BudgetTerms(
             limit_usd=batch.budget_usd,
@@ -212,12 +216,17 @@ async def _work(
             earlier=records.get(item.line),
             budget=budget,
         )
-        result = await run.execute()
+        try:
+            result = await run.execute()
+        except trio.Cancelled:
+            batch.results.note_cost(item.line, None)  # of a call that was cut off nobody knows what it costs
+            raise
         if run.halted is not None and not run.halted.run_id:
             batch.end_by_budget(run.halted)
             if result.status is RunStatus.BUDGET_EXCEEDED and any(
                 each.status != "success" for each in result.step_results.values()
             ):
+                batch.results.note_cost(item.line, result.total_cost_usd)
                 continue  # it has no result: with a larger budget it goes on
         batch.results.add(result_line(item, result, batch.workflow))
         batch.done_now += 1
