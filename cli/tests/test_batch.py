@@ -58,6 +58,7 @@ def test_every_line_is_a_run_and_results_stand_in_the_order_of_the_inputs(tmp_pa
     assert json.loads(done.stdout) == {
         "lines": 30,
         "done": 30,
+        "paused": 0,
         "failed": [],
         "total_cost_usd": 0.0,
         "known_cost_usd": 0.0,
@@ -373,6 +374,42 @@ def test_what_ctrl_c_cuts_off_has_an_unknown_cost(tmp_path: Path):
     assert process.returncode == 130
     assert "0/2 done, cost unknown, " in stderr
     assert json.loads(stdout)["total_cost_usd"] is None
+
+
+GATED = """\
+name: ask
+config: {provider: mock}
+state: {topic: none}
+steps:
+  - {id: ask, type: llm_call, prompt: "Write on {state.topic}", output: text}
+  - {id: review, type: approval_gate, depends_on: [ask], question: "Good?", output: decision}
+"""
+
+
+def test_paused_runs_are_told_with_what_answers_them_and_taken_in_once_they_have_ended(tmp_path: Path):
+    write(tmp_path, [{"key": "a"}, {"key": "b"}, {"key": "c"}], flow=GATED)
+    done = batch(tmp_path, "--json")
+    assert done.returncode == 0, done.stderr
+    assert "0/3 done, 3 paused, " in done.stderr
+    runs = [each["run_id"] for each in results(tmp_path)]
+    told = (
+        f"paused: line 2 (b)\nwaiting: step 'review': Good? (approved, rejected)\n    treadle resume {runs[1]} "
+        f"--approve review\n    treadle resume {runs[1]} --reject review\n"
+    )
+    assert told in done.stderr
+    assert "the same command takes in what has been finished since\n" in done.stderr
+    summary = json.loads(done.stdout)
+    assert (summary["lines"], summary["done"], summary["paused"], summary["failed"]) == (3, 0, 3, [])
+    answered = treadle("resume", runs[1], "--approve", "review", cwd=tmp_path)
+    assert answered.returncode == 0, answered.stderr
+    before = results(tmp_path)
+    again = batch(tmp_path, "--json")
+    assert "1/3 done, 2 paused, " in again.stderr
+    after = results(tmp_path)
+    assert (after[0], after[2]) == (before[0], before[2]), "what is still paused is not run anew"
+    assert (after[1]["status"], after[1]["output"]["decision"]) == ("success", "approved")
+    assert "pending" not in after[1]
+    assert json.loads(again.stdout)["done"] == 1
 
 
 def test_what_cannot_be_written_is_told_before_anything_is_run(tmp_path: Path):

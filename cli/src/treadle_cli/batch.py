@@ -8,6 +8,7 @@ import click
 
 import treadle
 from treadle_cli.options import (
+    again,
     checkpoint_dir_option,
     debug_option,
     host_options,
@@ -132,6 +133,7 @@ def batch(
             budget_usd=budget,
             stderr=stderr,
             quiet=quiet,
+            again=again(checkpoint_dir, tools),
             is_drawn=stderr.is_terminal and not (output is None and stdout.is_terminal),
         )
         ctx.exit(run_batch(work, journal, stdout if as_json else None))

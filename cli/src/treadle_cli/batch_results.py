@@ -63,7 +63,7 @@ class Results:
         file: Path | None,
         place: str,
         items: Sequence[Item],
-        found: Mapping[int, Mapping[str, Any]],
+        found: dict[int, Mapping[str, Any]],
         *,
         stdout: Channel | None = None,
         retry_failed: bool = False,
@@ -83,6 +83,7 @@ class Results:
         self._found = found
         self._known = {line: each for line, each in found.items() if line not in to_retry}
         self._failed = sum(each["status"] not in _GOOD for each in self._known.values())
+        self._paused: int = sum(each["status"] == "paused" for each in self._known.values())
         self._next = 0
         self._stream: TextIO | None = None
         self._costs = {line: each["cost_usd"] for line, each in found.items()}
@@ -155,13 +156,14 @@ class Results:
         line = result["line"]
         self._known[line] = result
         self._failed += result["status"] not in _GOOD
+        self._paused += result["status"] == "paused"
         self.note_cost(line, result["cost_usd"])
         if self._is_put_in_place:
             return
         lines = []
         while self._next < len(self._order) and (each := self._known.get(self._order[self._next])) is not None:
             lines.append(_text(each))
-            if each["status"] in _GOOD:
+            if each["status"] == "success":
                 self._known[self._order[self._next]] = _WRITTEN
             self._next += 1
         if self._stdout is not None:
@@ -195,6 +197,31 @@ class Results:
     def failed_count(self) -> int:
         """How many did not succeed."""
         return self._failed
+
+    @property
+    def paused_count(self) -> int:
+        """How many wait for somebody."""
+        return self._paused
+
+    @property
+    def paused(self) -> list[Mapping[str, Any]]:
+        """Those that wait for somebody, in order."""
+        known = (self._known[line] for line in self._order if line in self._known)
+        return [each for each in known if each["status"] == "paused"]
+
+    def replace(self, results: Iterable[Mapping[str, Any]]) -> None:
+        """Put other results in the place of paused ones, before any is added. The file has all of them at once."""
+        replaced = False
+        for result in results:
+            replaced = True
+            line, self._paused = result["line"], self._paused - 1
+            self._found[line] = self._known[line] = result
+            self._failed += result["status"] not in _GOOD
+            self.note_cost(line, result["cost_usd"])
+        if replaced and self._stream is not None and self.file is not None:
+            self._stream.close()
+            self._write_whole()
+            self._stream = self.file.open("a", encoding="utf-8")
 
     @property
     def failures(self) -> list[Mapping[str, Any]]:

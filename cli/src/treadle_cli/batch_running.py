@@ -12,13 +12,14 @@ from typing import Any
 import trio
 
 import treadle
-from treadle import Budget, BudgetTerms, Journal, Record, RunStatus, Session, TreadleError, Workflow
+from treadle import Budget, BudgetTerms, Journal, Pending, Record, RunStatus, Session, TreadleError, Workflow
 from treadle.nurseries import open_nursery
 from treadle_cli import amounts
 from treadle_cli.batch_items import Item
 from treadle_cli.batch_results import Results, result_line, run_id_of
 from treadle_cli.output import Channel
 from treadle_cli.signals import Interrupts, cancel_on_signals
+from treadle_cli.summary import pending_lines
 
 __all__ = ["Batch", "run_batch"]
 
@@ -29,6 +30,7 @@ _APART = 0.0005
 """Seconds between the beginnings of two runs, which take the processor as long. Begun at once, they would all come to
 their model calls late, and then wait for these together."""
 _MOST_FAILURES = 20
+_MOST_PAUSED = 10
 _ENDED_WELL = (RunStatus.SUCCESS, RunStatus.PAUSED)
 _TO_GO_ON = (RunStatus.CANCELLED, RunStatus.BUDGET_EXCEEDED, RunStatus.TIMEOUT)
 """A run that was ended so is gone on with, as one that was killed."""
@@ -40,6 +42,7 @@ class Batch:
 
     :param common: state of every run, where its line does not say otherwise.
     :param is_drawn: whether a line of progress may be drawn anew.
+    :param again: options that a command which answers a paused run needs as well; None where the runs are not recorded.
     :param is_over: the budget of all is used up: no further run is begun.
     """
 
@@ -52,6 +55,7 @@ class Batch:
     stderr: Channel
     quiet: bool
     is_drawn: bool
+    again: str | None
     is_over: bool = False
     over: str = ""
     done_now: int = 0
@@ -78,8 +82,10 @@ class Batch:
         """``412/1,000 done, 3 failed, 98.2 a second, 6.0 s left, $0.12``."""
         seconds = time.monotonic() - self.started
         failed, rate = self.results.failed_count, self.done_now / seconds if seconds else 0.0
-        parts = [f"{len(self.results):,}/{len(self.items):,} done"]
+        paused = self.results.paused_count
+        parts = [f"{len(self.results) - paused:,}/{len(self.items):,} done"]
         parts += [f"{failed:,} failed"] if failed else []
+        parts += [f"{paused:,} paused"] if paused else []
         if self.done_now:
             parts.append(f"{rate:.1f} a second" if rate >= 0.1 else f"{rate * 60:.1f} a minute")
             parts += [f"{amounts.duration(self.left / rate)} left"] if self.left else []
@@ -107,6 +113,8 @@ def run_batch(batch: Batch, journal: Journal | None, stdout: Channel | None) -> 
         batch.stderr.line(f"failed: line {each['line']}{name}: {each['error'] or each['status']}")
     if len(failures) > _MOST_FAILURES:
         batch.stderr.line(f"failed: {len(failures) - _MOST_FAILURES:,} more, which the output names too")
+    for text in _about_paused(batch):
+        batch.stderr.line(text)
     if batch.over:
         batch.stderr.line(f"[BUDGET] {batch.over}")
     if batch.left:
@@ -118,6 +126,21 @@ def run_batch(batch: Batch, journal: Journal | None, stdout: Channel | None) -> 
     if stdout is not None:
         stdout.write(json.dumps(_summary(batch), indent=2, ensure_ascii=not stdout.is_utf8) + "\n", raw=True)
     return interrupts.exit_code or (1 if failures or batch.left else 0)
+
+
+def _about_paused(batch: Batch) -> list[str]:
+    """What the paused runs wait for, with the commands that answer."""
+    paused = batch.results.paused
+    lines: list[str] = []
+    for each in paused[:_MOST_PAUSED]:
+        pending = [Pending.from_json(one) for one in each.get("pending", ())]
+        name = f" ({each['key']})" if each["key"] is not None else ""
+        lines += [f"paused: line {each['line']}{name}", *pending_lines(each["run_id"], pending, batch.again)]
+    if len(paused) > _MOST_PAUSED:
+        lines.append(f"paused: {len(paused) - _MOST_PAUSED:,} more, which the output names too")
+    if paused and batch.again is not None:
+        lines.append("the same command takes in what has been finished since")
+    return lines
 
 
 def _spokesman(group: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -135,7 +158,8 @@ def _summary(batch: Batch) -> dict[str, Any]:
     failures = [{name: each[name] for name in ("line", "key", "status", "error")} for each in batch.results.failures]
     return {
         "lines": len(batch.items),
-        "done": len(batch.results),
+        "done": len(batch.results) - batch.results.paused_count,
+        "paused": batch.results.paused_count,
         "failed": failures,
         "total_cost_usd": batch.results.spent_usd if batch.results.is_cost_known else None,
         "known_cost_usd": batch.results.spent_usd,
@@ -145,6 +169,9 @@ def _summary(batch: Batch) -> dict[str, Any]:
 
 async def _run(batch: Batch, journal: Journal | None) -> Interrupts:
     async with treadle.open(host=batch.workflow.host, journal=journal) as session:
+        if not session.journal.outlives_process:
+            batch.again = None
+        _take_in_finished(batch, session.journal)
         records = _records(batch, session.journal)
         budget = _budget(batch, session, records)
         waiting = (item for item in batch.items if item.line not in batch.results)
@@ -183,6 +210,20 @@ def _records(batch: Batch, journal: Journal) -> dict[int, Record]:
         else:
             batch.results.add(result_line(item, ended, batch.workflow))
     return records
+
+
+def _take_in_finished(batch: Batch, journal: Journal) -> None:
+    """What was paused when the output was written, and has been gone on with to its end since."""
+    found: list[Mapping[str, Any]] = []
+    paused = {each["line"]: each["run_id"] for each in batch.results.paused}
+    for item in batch.items:
+        if item.line not in paused:
+            continue
+        entries = list(journal.entries(paused[item.line]))
+        ended = Record(paused[item.line], entries).result if entries else None
+        if ended is not None and ended.status is not RunStatus.PAUSED and ended.status not in _TO_GO_ON:
+            found.append(result_line(item, ended, batch.workflow))
+    batch.results.replace(found)
 
 
 def _budget(batch: Batch, session: Session, records: Mapping[int, Record]) -> Budget | None:

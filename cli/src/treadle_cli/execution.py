@@ -188,7 +188,10 @@ def _print_result(workflow: Workflow, result: RunResult, display: Display, execu
             if each.exception is not None:
                 display.stderr.write(treadle.hide_secrets("".join(traceback.format_exception(each.exception))))
     how = display.again if execution.is_recorded else None
-    for line in (*failure_lines(result, is_recorded=execution.is_recorded), *pending_lines(result, how)):
+    for line in (
+        *failure_lines(result, is_recorded=execution.is_recorded),
+        *pending_lines(result.run_id, result.pending, how),
+    ):
         stderr.line(line)
     if not display.quiet:
         stderr.line(last_line(result))

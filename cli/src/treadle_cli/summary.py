@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -104,20 +104,20 @@ def failure_lines(result: RunResult, *, is_recorded: bool = False) -> list[str]:
     return lines
 
 
-def pending_lines(result: RunResult, options: str | None = "") -> list[str]:
+def pending_lines(run_id: str, pending: Sequence[Pending], options: str | None = "") -> list[str]:
     """What a paused run waits for, each question with the commands that answer it.
 
     :param options: what those commands need besides; None where the run is not recorded.
     """
     lines = []
-    for each in result.pending:
+    for each in pending:
         lines.append(f"waiting: step '{each.step_id}': {question(each)}")
         if options is None:
             continue
         if each.deadline is not None:
             until = datetime.fromtimestamp(each.deadline).astimezone().isoformat(sep=" ", timespec="seconds")
             lines.append(f"    without an answer until {until} it is '{each.default}'")
-        command = f"treadle resume {result.run_id}{f' {options}' if options else ''}"
+        command = f"treadle resume {run_id}{f' {options}' if options else ''}"
         lines += [f"    {command} {how}" for how in _ways_to_answer(each)]
     if lines and options is None:
         lines.append("the run is not recorded, so nobody can answer it")
