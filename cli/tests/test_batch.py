@@ -134,8 +134,10 @@ def test_failures_are_listed_with_their_lines_and_can_be_run_again(tmp_path: Pat
     assert done.returncode == 1
     assert [each["status"] for each in results(tmp_path)] == ["success", "failed", "success"]
     assert "failed: line 2 (b): step 'ask': " in done.stderr
+    assert "\n--retry-failed tries it again\n" in done.stderr
     assert "3/3 done, 1 failed" in done.stderr
     again = batch(tmp_path)
+    assert "\n--retry-failed tries it again\n" in again.stderr
     assert again.returncode == 1, "it stays failed, and nothing is run again"
     before = (tmp_path / "results.jsonl").read_text(encoding="utf-8").splitlines()
     retried = batch(tmp_path, "--retry-failed", "-s", "topic=all")
@@ -143,6 +145,18 @@ def test_failures_are_listed_with_their_lines_and_can_be_run_again(tmp_path: Pat
     after = (tmp_path / "results.jsonl").read_text(encoding="utf-8").splitlines()
     assert (after[0], after[2]) == (before[0], before[2])
     assert [each["status"] for each in results(tmp_path)] == ["success"] * 3
+
+
+def test_equal_errors_are_told_once_with_their_count(tmp_path: Path):
+    write(tmp_path, [{"key": f"k{n}"} for n in range(25)], flow=FAILS)
+    for _ in range(2):
+        done = batch(tmp_path)
+        assert done.returncode == 1
+        *_, failed, hint, last = done.stderr.splitlines()
+        assert done.stderr.count("failed: ") == 1
+        assert failed.startswith("failed: line 1 (k0) and 24 more: step 'ask': ")
+        assert hint == "--retry-failed tries them again"
+        assert last.startswith("25/25 done, 25 failed, ")
 
 
 def test_after_kill_9_nothing_that_has_finished_is_run_again(tmp_path: Path):

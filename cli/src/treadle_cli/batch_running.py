@@ -108,11 +108,8 @@ def run_batch(batch: Batch, journal: Journal | None, stdout: Channel | None) -> 
     finally:
         gc.unfreeze()
     failures = batch.results.failures
-    for each in failures[:_MOST_FAILURES]:
-        name = f" ({each['key']})" if each["key"] is not None else ""
-        batch.stderr.line(f"failed: line {each['line']}{name}: {each['error'] or each['status']}")
-    if len(failures) > _MOST_FAILURES:
-        batch.stderr.line(f"failed: {len(failures) - _MOST_FAILURES:,} more, which the output names too")
+    for text in _about_failed(failures):
+        batch.stderr.line(text)
     for text in _about_paused(batch):
         batch.stderr.line(text)
     if batch.over:
@@ -126,6 +123,25 @@ def run_batch(batch: Batch, journal: Journal | None, stdout: Channel | None) -> 
     if stdout is not None:
         stdout.write(json.dumps(_summary(batch), indent=2, ensure_ascii=not stdout.is_utf8) + "\n", raw=True)
     return interrupts.exit_code or (1 if failures or batch.left else 0)
+
+
+def _about_failed(failures: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Why runs failed. What many say alike, such as that there is no key, is told once."""
+    alike: dict[str, list[Mapping[str, Any]]] = {}
+    for each in failures:
+        alike.setdefault(each["error"] or each["status"], []).append(each)
+    told = list(alike.items())[:_MOST_FAILURES]
+    lines = []
+    for error, those in told:
+        first = f"line {those[0]['line']}" + (f" ({those[0]['key']})" if those[0]["key"] is not None else "")
+        more = f" and {len(those) - 1:,} more" if len(those) > 1 else ""
+        lines.append(f"failed: {first}{more}: {error}")
+    rest = len(failures) - sum(len(those) for _, those in told)
+    if rest:
+        lines.append(f"failed: {rest:,} more, which the output names too")
+    if failures:
+        lines.append("--retry-failed tries them again" if len(failures) > 1 else "--retry-failed tries it again")
+    return lines
 
 
 def _about_paused(batch: Batch) -> list[str]:
