@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import trio
 from engine_doubles import Act, act, flow, host_of, run, statuses
@@ -27,6 +29,50 @@ async def test_dependents_of_a_failed_step_are_skipped_and_name_it_and_all_other
     assert result.step_results["bad"].error == "bad broke"
     assert result.step_results["bad"].error_classification == "permanent"
     assert (result.status, result.error) == ("failed", "step 'bad': bad broke")
+
+
+async def test_a_step_that_calls_sys_exit_has_failed_for_good_and_others_finish():
+    async def leave(ctx):
+        sys.exit("no more")
+
+    async def leave_in_a_nursery(ctx):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(leave, ctx)
+            await trio.sleep_forever()
+
+    host = host_of({"bad": leave, "worse": leave_in_a_nursery})
+    result = await run(flow(host, act("bad"), act("worse"), act("good"), config={"max_retries": 2}))
+    assert statuses(result) == {"bad": "failed", "worse": "failed", "good": "success"}
+    for name in ("bad", "worse"):
+        step = result.step_results[name]
+        assert (step.error, step.error_classification) == ("SystemExit: no more", "permanent")
+        assert step.attempts == 1
+
+
+async def test_ctrl_c_in_a_step_passes_beside_sys_exit_too():
+    async def leave(ctx):
+        raise BaseExceptionGroup("", [SystemExit(1), KeyboardInterrupt()])
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await run(flow(host_of({"bad": leave}), act("bad")))
+    assert caught.value.subgroup(KeyboardInterrupt)
+
+
+async def test_a_step_that_calls_sys_exit_while_it_is_cancelled_was_cancelled(autojump_clock):
+    async def leave(ctx):
+        async def at_the_end():
+            try:
+                await trio.sleep_forever()
+            finally:
+                sys.exit(1)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(at_the_end)
+            nursery.start_soon(trio.sleep_forever)
+
+    result = await run(flow(host_of({"slow": leave}), act("slow"), config={"timeout": 1}))
+    assert (result.status, result.step_results["slow"].status) == ("timeout", "cancelled")
+    assert any("while it was cancelled: SystemExit: 1" in each.message for each in result.warnings)
 
 
 async def test_of_several_failed_ancestors_the_nearest_is_named():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any
 
 import pytest
@@ -87,6 +88,36 @@ async def test_a_tool_that_takes_too_long_is_an_error_that_says_its_outcome_is_u
     assert step.error_classification == "transient"
     finished = next(event for event in recorder.events if isinstance(event, ToolCallFinished))
     assert (finished.seconds, finished.error) == (pytest.approx(2), step.error)
+
+
+async def leaves(arguments, context):
+    sys.exit(3)
+
+
+async def leaves_in_a_thread(arguments, context):
+    await trio.to_thread.run_sync(sys.exit, 3)
+
+
+async def leaves_in_a_nursery(arguments, context):
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.to_thread.run_sync, sys.exit, 3)
+        nursery.start_soon(trio.sleep_forever)
+
+
+@pytest.mark.parametrize("do", [leaves, leaves_in_a_thread, leaves_in_a_nursery])
+async def test_a_tool_that_calls_sys_exit_has_failed_and_ends_nothing_else(do):
+    step, recorder = await call(tool(do))
+    assert (step.status, step.error) == ("failed", "tool 't' failed: SystemExit: 3")
+    finished = next(event for event in recorder.events if isinstance(event, ToolCallFinished))
+    assert finished.error == "3"
+
+
+async def test_ctrl_c_in_a_tool_is_no_failure_of_the_tool():
+    async def do(arguments, context):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await call(tool(do))
 
 
 async def test_a_foreign_exception_of_a_tool_is_reported_with_its_type():

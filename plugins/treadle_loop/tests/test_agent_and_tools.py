@@ -391,6 +391,42 @@ def test_any_other_exception_is_told_by_type_and_text_and_logged(caplog: pytest.
     assert record.exc_info is not None
 
 
+@pytest.mark.parametrize("timeout", [None, 30])
+def test_a_tool_that_calls_sys_exit_has_failed_and_the_others_answer(timeout: float | None) -> None:
+    leaves = handler(lambda deps: sys.exit(3), timeout_seconds=timeout)
+    first, second = results(call("f"), call("weather", {"city": "Ulm"}, "c2"), tools=[leaves, weather])
+    assert (first.content, first.is_error) == ("Error: SystemExit: 3", True)
+    assert second.content == "Deps: sun in Ulm"
+    denied = only(call("weather", {"city": "Ulm"}), deps=Deps(before_tool=lambda _: sys.exit(3)))
+    assert "approval hook failed" in denied.content
+
+
+@pytest.mark.parametrize("kind", ["plain", "async", "nursery", "hook"])
+def test_a_tool_that_calls_sys_exit_has_failed_on_trio_too(kind: str) -> None:
+    import trio
+
+    async def leaves(deps: Any) -> None:
+        sys.exit(3)
+
+    async def leaves_a_nursery(deps: Any) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(leaves, deps)
+
+    async def main() -> list[ToolResultPart]:
+        client = FakeClient(ModelResponse(content=[call("f")]), "done")
+        functions = {"plain": lambda deps: sys.exit(3), "async": leaves, "nursery": leaves_a_nursery}
+        hook = (lambda _: sys.exit(3)) if kind == "hook" else allow_all
+        tools = [handler(functions.get(kind, leaves))]
+        agent = Agent(client=client, tools=tools, deps=Deps(before_tool=hook))
+        await agent.run_async("go")
+        return list(client.requests[1].messages[-1].tool_results)
+
+    (result,) = trio.run(main)
+    assert result.is_error
+    said = "the approval hook failed" if kind == "hook" else "Error: SystemExit: 3"
+    assert said in result.content
+
+
 @pytest.mark.parametrize(("value", "text"), [(3, "3"), (None, "None"), ({"a": 1}, "{'a': 1}"), ("ü", "ü")])
 def test_what_a_tool_gives_becomes_text(value: Any, text: str) -> None:
     assert only(call("f"), tools=[handler(lambda deps: value)]).content == text

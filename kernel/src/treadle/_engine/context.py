@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from treadle._bridges.processes import call_in_process, name_of
 from treadle._document import read_document
 from treadle._engine.children import ParentStep
-from treadle._engine.failures import first_of, is_fault
+from treadle._engine.failures import first_of, is_failure, is_fault
 from treadle._engine.gateway import CallSite
 from treadle._engine.journal import settle
 from treadle._engine.resuming import RecordedCall
@@ -205,7 +205,9 @@ class RunningStep(StepContext):
                 raise ToolError(
                     f"tool '{name}' timed out after {tool.timeout:g} s; whether it had an effect is unknown"
                 )
-        except Exception as error:
+        except BaseException as error:
+            if not is_failure(error):
+                raise
             cause = lone_error(error)
             failure = str(cause) or type(cause).__name__
             data = {"call_id": call_id, "error": failure, "error_type": type(cause).__name__}

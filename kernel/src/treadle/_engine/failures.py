@@ -12,7 +12,7 @@ from treadle.contracts.config import RetrySettings
 from treadle.errors import BudgetExceededError, ProviderError, TreadleError
 from treadle.nurseries import lone_error
 
-__all__ = ["Failure", "first_of", "is_fault", "wait_before"]
+__all__ = ["Failure", "first_of", "is_failure", "is_fault", "wait_before"]
 
 # Faults of the code or of the data: the next attempt would meet them again.
 _FAULTS = (
@@ -25,6 +25,7 @@ _FAULTS = (
     NotImplementedError,
     RecursionError,
     SyntaxError,
+    SystemExit,
     TypeError,
     UnicodeError,
     ValidationError,
@@ -35,6 +36,14 @@ _FAULTS = (
 def is_fault(kind: type[BaseException]) -> bool:
     """Whether errors of that type are met again by the next attempt; ours say so themselves."""
     return issubclass(kind, _FAULTS)
+
+
+def is_failure(error: BaseException) -> bool:
+    """Whether code that is not ours has failed, by ``sys.exit()`` too: no plugin ends the program. Not so where any of
+    it is a cancellation or Ctrl-C."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(is_failure, error.exceptions))
+    return isinstance(error, Exception | SystemExit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from treadle._document import build_workflow, load_workflow, open_sandbox, provi
 from treadle._engine.children import ChildHub, ParentStep, block_of
 from treadle._engine.context import RunningStep
 from treadle._engine.ending import first_failed, note_unfinished, status_of
-from treadle._engine.failures import Failure, wait_before
+from treadle._engine.failures import Failure, is_failure, wait_before
 from treadle._engine.gateway import Gateway
 from treadle._engine.going_on import below, go_on, record_start, restore, time_left, time_used
 from treadle._engine.journal import settle
@@ -425,11 +425,11 @@ class Run:
                 return Failure.of(progress.exceeded[0], step.retry)
             else:
                 self._commit(index, step, outcome, sees, progress)
-        except Exception as error:
-            return Failure.of(progress.exceeded[0] if progress.exceeded else error, step.retry)
-        except BaseExceptionGroup as group:
-            cancelled, rest = group.split(trio.Cancelled)
-            if cancelled is None or not isinstance(rest, ExceptionGroup):
+        except BaseException as error:
+            if is_failure(error):
+                return Failure.of(progress.exceeded[0] if progress.exceeded else error, step.retry)
+            cancelled, rest = error.split(trio.Cancelled) if isinstance(error, BaseExceptionGroup) else (None, None)
+            if cancelled is None or rest is None or not is_failure(rest):
                 raise
             # The run is ending, and the step failed in ending: its result is that it was cancelled.
             self.warn(step.id, f"while it was cancelled: {Failure.of(rest, step.retry).message}")

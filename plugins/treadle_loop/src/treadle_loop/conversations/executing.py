@@ -75,7 +75,7 @@ class Executor:
         try:
             value = _call(spec, functools.partial(spec.handler, self._deps, **call.arguments))
             result = _success(call, value)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # no tool ends the program
             result = _failed(call, spec, error)
         return self._told(call, result, began)
 
@@ -107,11 +107,11 @@ class Executor:
             answer = self._deps.before_tool(call) if self._runs(call) else None
             if inspect.isawaitable(answer):
                 answer = await answer
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             answer = error
 
         def given(_: ToolCallPart) -> Any:
-            if isinstance(answer, Exception):
+            if isinstance(answer, Exception | SystemExit):
                 raise answer
             return answer
 
@@ -122,8 +122,14 @@ class Executor:
         try:
             value = await _call_on_trio(spec, functools.partial(spec.handler, self._deps, **call.arguments), limiter)
             result = _success(call, value)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             result = _failed(call, spec, error)
+        except BaseExceptionGroup as group:  # of a nursery of its own
+            if group.split((Exception, SystemExit))[1] is not None:
+                raise
+            from treadle.nurseries import lone_error
+
+            result = _failed(call, spec, lone_error(group))
         return self._told(call, result, began)
 
     # --- both ---
@@ -150,7 +156,7 @@ class Executor:
             return _error(call, f"Error: there is no tool '{call.tool_name}'. {there_are}.")
         try:
             denied = ask(call)
-        except Exception:
+        except (Exception, SystemExit):
             _log.exception("before_tool failed for tool %s", call.tool_name)
             return _error(call, f"Error: the approval hook failed, so '{call.tool_name}' did not run.")
         if denied is not None:
@@ -227,7 +233,7 @@ def _error(call: ToolCallPart, text: str) -> ToolResultPart:
     return ToolResultPart(call_id=call.id, tool_name=call.tool_name, content=text, is_error=True)
 
 
-def _failed(call: ToolCallPart, spec: ToolSpec, error: Exception) -> ToolResultPart:
+def _failed(call: ToolCallPart, spec: ToolSpec, error: BaseException) -> ToolResultPart:
     if isinstance(error, _TimedOut):
         return _error(
             call,
