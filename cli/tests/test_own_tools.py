@@ -53,6 +53,21 @@ def test_a_source_that_cannot_be_had_is_a_mistake_of_the_user(
     assert (result.exit_code, result.stderr) == (2, error)
 
 
+def test_what_tools_print_goes_to_stderr_and_stdout_has_the_result_alone(invoke: Invoke, tmp_path: Path) -> None:
+    talks = TOOLS.replace("    return", "    print('at work')\n    return") + "print('imported')\n"
+    (tmp_path / "mine.py").write_text(talks, encoding="utf-8")
+    (tmp_path / "items.jsonl").write_text("{}\n", encoding="utf-8")
+    result = invoke("run", "flow.yaml", "--tools", "mine.py", "--json")
+    assert json.loads(result.stdout)["final_state"] == {"x": "HI"}
+    assert "imported\n" in result.stderr
+    assert "at work\n" in result.stderr
+    assert invoke("run", "flow.yaml", "--tools", "mine.py").stdout == "x: HI\n"
+    assert json.loads(invoke("validate", "flow.yaml", "--tools", "mine.py", "--json").stdout)[0]["ok"]
+    lines = invoke("batch", "flow.yaml", "--tools", "mine.py", "--inputs", "items.jsonl")
+    assert json.loads(lines.stdout)["output"] == {"x": "HI"}
+    assert "at work\n" in lines.stderr
+
+
 @pytest.mark.parametrize("command", [("plugins",), ("config", "show"), ("--help",), ("validate", "plain.yaml")])
 def test_commands_that_need_no_tool_import_none(command: tuple[str, ...], invoke: Invoke, tmp_path: Path) -> None:
     (tmp_path / "plain.yaml").write_text(

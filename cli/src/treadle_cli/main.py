@@ -18,7 +18,7 @@ from treadle_cli.info import info
 from treadle_cli.init import init
 from treadle_cli.lazy_group import LazyGroup
 from treadle_cli.options import HOST, config_option, debug_option, host_without, is_debugging, is_safe, plugin_options
-from treadle_cli.output import ReaderGone, abandon_stdout, err, prepare_streams
+from treadle_cli.output import ReaderGone, abandon_stdout, err, prepare_streams, prints_on_stderr
 from treadle_cli.plugins import plugins
 from treadle_cli.problems import count_problems
 from treadle_cli.replay import replay
@@ -151,7 +151,16 @@ def treadle_command() -> None:
     """
 
 
+def _keep_stdout_clean(command: click.Command) -> None:
+    """Whatever a command loads and runs of others, they print to stderr."""
+    if command.callback is not None:
+        command.callback = prints_on_stderr()(command.callback)
+    for each in command.commands.values() if isinstance(command, click.Group) else ():
+        _keep_stdout_clean(each)
+
+
 for _command in (init, run, replay, batch, resume, fork, validate, schema, plugins, config, info):
+    _keep_stdout_clean(_command)
     treadle_command.add_command(_command)
 
 

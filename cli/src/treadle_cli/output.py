@@ -5,11 +5,26 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from typing import TextIO
 
 from treadle import TreadleError
 
-__all__ = ["Channel", "ReaderGone", "abandon_stdout", "err", "one_line", "out", "prepare_streams", "printable"]
+__all__ = [
+    "Channel",
+    "ReaderGone",
+    "abandon_stdout",
+    "err",
+    "one_line",
+    "out",
+    "prepare_streams",
+    "printable",
+    "prints_on_stderr",
+]
+
+_kept: list[TextIO | None] = []
+"""stdout, while what others print goes to stderr."""
 
 
 class ReaderGone(Exception):
@@ -96,12 +111,23 @@ def abandon_stdout() -> None:
 
 def out() -> Channel:
     """Where results go."""
-    return Channel(sys.stdout, "stdout", required=True)
+    return Channel(_kept[-1] if _kept else sys.stdout, "stdout", required=True)
 
 
 def err() -> Channel:
     """Where everything else goes."""
     return Channel(sys.stderr, "stderr", required=False)
+
+
+@contextmanager
+def prints_on_stderr() -> Iterator[None]:
+    """Let ``print`` in tools and plugins write to stderr: stdout has results and nothing else, see :func:`out`."""
+    _kept.append(sys.stdout)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _kept.pop()
 
 
 def prepare_streams() -> None:
