@@ -31,7 +31,7 @@ async def test_dependents_of_a_failed_step_are_skipped_and_name_it_and_all_other
     assert (result.status, result.error) == ("failed", "step 'bad': bad broke")
 
 
-async def test_a_step_that_calls_sys_exit_has_failed_for_good_and_others_finish():
+async def test_a_step_that_calls_sys_exit_has_failed_and_others_finish(autojump_clock):
     async def leave(ctx):
         sys.exit("no more")
 
@@ -45,8 +45,8 @@ async def test_a_step_that_calls_sys_exit_has_failed_for_good_and_others_finish(
     assert statuses(result) == {"bad": "failed", "worse": "failed", "good": "success"}
     for name in ("bad", "worse"):
         step = result.step_results[name]
-        assert (step.error, step.error_classification) == ("SystemExit: no more", "permanent")
-        assert step.attempts == 1
+        assert (step.error, step.error_classification) == ("SystemExit: no more", "transient")
+        assert step.attempts == 3
 
 
 async def test_ctrl_c_in_a_step_passes_beside_sys_exit_too():

@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from typing import Literal
 
-from pydantic import ValidationError
-
 from treadle._dataclasses import dataclass
 from treadle.contracts.config import RetrySettings
 from treadle.errors import BudgetExceededError, ProviderError, TreadleError
@@ -14,7 +12,7 @@ from treadle.nurseries import lone_error
 
 __all__ = ["Failure", "first_of", "is_failure", "is_fault", "wait_before"]
 
-# Faults of the code or of the data: the next attempt would meet them again.
+# Faults of the code or of the data: the next attempt would meet them again. pydantic's ValidationError is a ValueError.
 _FAULTS = (
     ArithmeticError,
     AssertionError,
@@ -25,10 +23,7 @@ _FAULTS = (
     NotImplementedError,
     RecursionError,
     SyntaxError,
-    SystemExit,
     TypeError,
-    UnicodeError,
-    ValidationError,
     ValueError,
 )
 
@@ -41,9 +36,7 @@ def is_fault(kind: type[BaseException]) -> bool:
 def is_failure(error: BaseException) -> bool:
     """Whether code that is not ours has failed, by ``sys.exit()`` too: no plugin ends the program. Not so where any of
     it is a cancellation or Ctrl-C."""
-    if isinstance(error, BaseExceptionGroup):
-        return all(map(is_failure, error.exceptions))
-    return isinstance(error, Exception | SystemExit)
+    return BaseExceptionGroup("", [error]).split((Exception, SystemExit))[1] is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,10 +78,8 @@ class Failure:
                 transient = error.status_code in codes
             if transient and error.retry_after is not None and error.retry_after > retry.max_wait:
                 transient = False
-                message = (
-                    f"{message}; the provider asks to come back in {error.retry_after:g} s, "
-                    f"which is longer than retry.max_wait ({retry.max_wait:g} s)"
-                )
+                message += f"; the provider asks to come back in {error.retry_after:g} s, "
+                message += f"which is longer than retry.max_wait ({retry.max_wait:g} s)"
         return cls(message=message, transient=transient, error=error)
 
 
