@@ -20,6 +20,7 @@ from treadle._dataclasses import dataclass
 from treadle._document import Workflow, build_workflow
 from treadle._engine.done_calls import DoneCalls
 from treadle._engine.meter import Meter
+from treadle._texts import Texts
 from treadle.contracts.results import Pending, RunResult, RunStatus, StepResult, StepStatus
 from treadle.contracts.step import StepOutcome
 from treadle.contracts.tool import Tool
@@ -305,9 +306,7 @@ class Record:
         known = set(given)
         return sorted({name for name, value in values if name not in known and has_placeholder(value)})
 
-    def check_tools(
-        self, known: Collection[str], workflow: Workflow | None = None, *, hint: str = "give it in tools="
-    ) -> None:
+    def check_tools(self, known: Collection[str], workflow: Workflow | None = None, *, hint: str) -> None:
         """See that every tool of its own that the run had, and that its workflow names, is there to go on with.
 
         :param known: names of the tools that are registered now.
@@ -316,14 +315,8 @@ class Record:
         :raises ConfigurationError: one is missing.
         """
         whole = workflow or self.workflow
-        named: set[Any] = set()
-        pending = [whole.data, whole.files] if isinstance(whole, Workflow) else [whole["document"], whole.get("files")]
-        while pending:
-            each = pending.pop()
-            if isinstance(each, str):
-                named.add(each)
-            elif isinstance(each, Mapping | list | tuple):
-                pending += each.values() if isinstance(each, Mapping) else each
+        read = (whole.data, whole.files) if isinstance(whole, Workflow) else (whole["document"], whole.get("files"))
+        named = set(Texts().of(read).texts)
         for name in self.facts.get("tools", ()):
             if name in named and name not in known:
                 raise ConfigurationError(f"this run had tool '{name}', which is not registered now", hint=hint)
