@@ -195,8 +195,9 @@ async def test_a_run_is_recorded_listed_and_gone_on_with(tmp_path: Path) -> None
     history = await treadle("history", "--json", "--runs-dir", "elsewhere", cwd=tmp_path)
     assert [run["run_id"] for run in json.loads(history.stdout)] == [json.loads(elsewhere.stdout)["run_id"]]
     streamed = await treadle("resume", run_id, "--stream", "--checkpoint-dir", "kept2", cwd=tmp_path)
+    place = tmp_path / "kept2" / "journal.db"
     assert (streamed.returncode, streamed.stderr) == (
-        2, f"error: there is no record of a run '{run_id}'; `treadle runs` lists what is recorded here\n"
+        2, f"error: there is no journal at {place}; run a workflow, or name the file\n"
     )  # fmt: skip
     streamed = await treadle("resume", run_id, "--stream", cwd=tmp_path)
     assert (streamed.returncode, streamed.stderr) == (
