@@ -91,7 +91,7 @@ class _Init:
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         self._left -= 1
-        if instance is not None and self._left >= 0:
+        if self._left >= 0 and isinstance(instance, self._made):  # Python 3.13 asks for a signature with the class
             return functools.partial(_fill_one, self._made, instance)
         init = self._made.__init__ = _init_of(self._made)
         return init if instance is None else init.__get__(instance)
