@@ -151,16 +151,10 @@ def treadle_command() -> None:
     """
 
 
-def _keep_stdout_clean(command: click.Command) -> None:
-    """Whatever a command loads and runs of others, they print to stderr."""
-    if command.callback is not None:
-        command.callback = prints_on_stderr()(command.callback)
-    for each in command.commands.values() if isinstance(command, click.Group) else ():
-        _keep_stdout_clean(each)
-
-
 for _command in (init, run, replay, batch, resume, fork, validate, schema, plugins, config, info):
-    _keep_stdout_clean(_command)
+    for _each in _leaves(_command):
+        if _each.callback is not None:  # whatever it loads and runs of others, they print to stderr
+            _each.callback = prints_on_stderr()(_each.callback)
     treadle_command.add_command(_command)
 
 
