@@ -191,8 +191,7 @@ class RunningStep(StepContext):
         asked = copy.deepcopy(arguments)  # the tool may change what it gets
         data = {"call_id": call_id, "tool_name": name, "arguments": asked}
         run.record("tool_call_started", self.step_id, self.attempt, ordinal, data)
-        if run.session.waits_for_journal:
-            await settle(run)
+        await settle(run)
         if run.hub.active:
             run.hub.send(ToolCallStarted(run_id=self.run_id, step_id=self.step_id, call_id=call_id, tool_name=name))
         started = trio.current_time()
@@ -212,8 +211,7 @@ class RunningStep(StepContext):
             failure = str(cause) or type(cause).__name__
             data = {"call_id": call_id, "error": failure, "error_type": type(cause).__name__}
             run.record("tool_call_finished", self.step_id, self.attempt, ordinal, data)
-            if run.session.waits_for_journal:
-                await settle(run)
+            await settle(run)
             if isinstance(cause, TreadleError):
                 raise cause from cause.__cause__
             raise ToolError(f"tool '{name}' failed: {type(cause).__name__}: {cause}") from cause
@@ -223,8 +221,7 @@ class RunningStep(StepContext):
                 self._progress.done.add(name, asked, result)
             data = {"call_id": call_id, "result": result}
             run.record("tool_call_finished", self.step_id, self.attempt, ordinal, data)
-            if run.session.waits_for_journal:
-                await settle(run)
+            await settle(run)
         finally:
             if run.hub.active:
                 run.hub.send(

@@ -170,8 +170,7 @@ class Gateway:
             request = cast(ModelRequest, events.reserved.call.request)
         try:
             events.begin(request)
-            if self._session.waits_for_journal:
-                await settle(site.run)
+            await settle(site.run)
             self._session.expect_price(provider, request.model)
             layers = self._session.layers_around(provider.name)
             async with _through(layers, provider.exchange)(request) as events.source:
@@ -224,8 +223,7 @@ class Gateway:
         data: dict[str, Any] = {"request": request, "provider": name, **_reserved(reserved)}
         try:
             run.record("model_call_started", site.step_id, site.attempt, ordinal, data)
-            if self._session.waits_for_journal:
-                await settle(run)
+            await settle(run)
             response = await provider.embed(request)
         except BaseException as error:
             may_have_cost = _may_have_cost(error)
@@ -248,8 +246,7 @@ class Gateway:
         for warning in response.warnings:
             run.warn(site.step_id, warning)
         run.record("model_call_finished", site.step_id, site.attempt, ordinal, {"response": response})
-        if self._session.waits_for_journal:
-            await settle(run)
+        await settle(run)
         return response
 
     async def _priced(self, provider: Provider, response: ModelResponse) -> ModelResponse:
@@ -386,8 +383,7 @@ class _Metered:
         for warning in response.warnings:
             run.warn(site.step_id, warning)
         run.record("model_call_finished", site.step_id, site.attempt, self.ordinal, {"response": response})
-        if run.session.waits_for_journal:
-            await settle(run)
+        await settle(run)
         if run.hub.active:
             seconds = trio.current_time() - self.started
             run.hub.send(ModelCallFinished(run_id=run.run_id, step_id=site.step_id, response=response, seconds=seconds))

@@ -45,7 +45,9 @@ class MemoryJournal(Journal):
 
 
 async def settle(run: Run) -> None:
-    """Wait until the end of a call is kept. Whoever is cancelled meanwhile does not lose what was paid for."""
+    """Wait until what was appended is kept. Whoever is cancelled meanwhile does not lose what was paid for."""
+    if not run.session.waits_for_journal:
+        return
     root = run._root
     try:
         with trio.CancelScope(shield=True):

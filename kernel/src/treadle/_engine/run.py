@@ -274,8 +274,7 @@ class Run:
             result = self.redactor.hide(replace(real, step_results=steps, final_state=final))
         self.record("run_finished", "", attempt, 0, {"result": result})
         if self._parent is None:
-            if self.session.waits_for_journal:
-                await settle(self)
+            await settle(self)
             self.hub.send(RunFinished(run_id=self.run_id, result=result))
         return real, result
 
@@ -374,7 +373,7 @@ class Run:
             self.hub.send(StepStarted(run_id=self.run_id, step_id=step.id, attempt=progress.attempt))
 
     async def _run_step(self, index: int, step: Step, sees: int, progress: Progress) -> None:
-        if (sees or self._parent is not None) and self.session.waits_for_journal:
+        if sees or self._parent is not None:
             await settle(self)  # the end of what it comes after
         steps = StepsView(self, sees)
         view = StateView(self._state, sees, steps)

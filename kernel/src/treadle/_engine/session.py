@@ -130,8 +130,7 @@ class Session:
         :param earlier: the record of a run that this one goes on with; see :meth:`resume`.
         :param budget: one that it spends from besides its own; see :meth:`new_budget`.
         """
-        if not isinstance(workflow, Workflow):
-            workflow = load_workflow(workflow, host=self.host, state_keys=state or ())
+        workflow = self._loaded(workflow, state or ())
         installed = [registered.load()() for registered in self.host.registry.all("observer").values()]
         given = [*observers, *([CallbackObserver(on_event)] if on_event else [])]
         run_id = earlier.run_id if earlier else run_id
@@ -165,8 +164,8 @@ class Session:
             as a tool that it had; or one of the answers is none.
         """
         record = Record.of(self.journal, run_id, given=state or {}, assume=assume, answers=answers)
-        if workflow is not None and not isinstance(workflow, Workflow):
-            workflow = load_workflow(workflow, host=self.host, state_keys=state or ())
+        if workflow is not None:
+            workflow = self._loaded(workflow, state or ())
         tools = self._tools_of(record, workflow, tools)
         known = record.checked_workflow(self.host) if workflow is None else workflow
         how: dict[str, Any] = {"state": state, "on_event": on_event, "observers": observers, "tools": tools}
@@ -194,8 +193,8 @@ class Session:
             redacted, a tool that it had.
         """
         earlier = Record(run_id, self.journal.entries(run_id))
-        if workflow is not None and not isinstance(workflow, Workflow):
-            workflow = load_workflow(workflow, host=self.host, state_keys=(*earlier.state, *(state or ())))
+        if workflow is not None:
+            workflow = self._loaded(workflow, (*earlier.state, *(state or ())))
         tools = self._tools_of(earlier, workflow, tools)
         known = earlier.checked_workflow(self.host) if workflow is None else workflow
         record = earlier.fork(self.journal, known, at, state)
@@ -308,6 +307,11 @@ class Session:
         for resource in self._providers.values():
             resource.close()
         self._price_sources.close()
+
+    def _loaded(self, workflow: Workflow | str | os.PathLike[str], state_keys: Iterable[str]) -> Workflow:
+        if isinstance(workflow, Workflow):
+            return workflow
+        return load_workflow(workflow, host=self.host, state_keys=state_keys)
 
     def _tools_of(self, record: Record, workflow: Workflow | None, tools: Iterable[Tool]) -> Sequence[Tool]:
         """The tools to go on with.
