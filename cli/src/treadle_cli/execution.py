@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import traceback
@@ -17,7 +18,6 @@ from treadle import ConfigurationError, Journal, Record, RunEvent, RunResult, St
 from treadle.contracts.events import RunWarning
 from treadle_cli.lines import EventLines, warning_line
 from treadle_cli.output import Channel
-from treadle_cli.progress import Progress
 from treadle_cli.signals import Interrupts, cancel_on_signals
 from treadle_cli.streaming import TextStream
 from treadle_cli.summary import failure_lines, last_line, pending_lines, result_text, written
@@ -103,6 +103,7 @@ def execute_and_print(
     :raises ReaderGone: whoever read stdout has closed it.
     """
     execution = _Execution()
+    gc.freeze()  # what has been loaded stays, and is not looked at again and again
     try:
         trio.run(_execute, workflow, state, display, execution, journal, earlier)
     finally:
@@ -151,6 +152,7 @@ async def _open_live(
     workflow: Workflow, display: Display, execution: _Execution, views: AsyncExitStack
 ) -> Callable[[RunEvent], object]:
     from treadle_cli.live import show_live
+    from treadle_cli.progress import Progress
 
     progress = Progress([(step.id, step.type) for step in workflow.steps], trio.current_time())
     await views.enter_async_context(show_live(progress, display.stderr))

@@ -5,31 +5,24 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Collection, Iterator
+from importlib import import_module
 from typing import Any
 
 import click
 
 from treadle import DocumentError, TreadleError
-from treadle_cli.batch import batch
-from treadle_cli.config import config
 from treadle_cli.first_party import first_party
-from treadle_cli.fork import fork
-from treadle_cli.info import info
-from treadle_cli.init import init
 from treadle_cli.lazy_group import LazyGroup
 from treadle_cli.options import HOST, config_option, debug_option, host_without, is_debugging, is_safe, plugin_options
 from treadle_cli.output import ReaderGone, abandon_stdout, err, prepare_streams, prints_on_stderr
-from treadle_cli.plugins import plugins
 from treadle_cli.problems import count_problems
-from treadle_cli.replay import replay
-from treadle_cli.resume import resume
-from treadle_cli.run import run
-from treadle_cli.schema import schema
-from treadle_cli.validate import validate
 
 __all__ = ["main", "treadle_command"]
 
 INTERRUPTED = 130
+
+_COMMANDS = ("init", "run", "replay", "batch", "resume", "fork", "validate", "schema", "plugins", "config", "info")
+"""The program's own. Each has the module of its name, which is imported when the command is used."""
 
 
 class _Treadle(LazyGroup):
@@ -41,11 +34,23 @@ class _Treadle(LazyGroup):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """As :class:`LazyGroup` does it. A package's command gets those of the group's own options that it lacks."""
+        if cmd_name in _COMMANDS and cmd_name not in self.commands:
+            self.add_command(_load(cmd_name))
         command = super().get_command(ctx, cmd_name)
         if command is not None and cmd_name not in self.commands:
             for each in _leaves(command):
                 _add_options(each)
         return command
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """As :class:`LazyGroup` does it; what has been used already does not come first."""
+        self.commands = {name: self.commands.get(name) or _load(name) for name in _COMMANDS}
+        return super().list_commands(ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list in the group's help, the program's own first."""
+        self.list_commands(ctx)
+        super().format_commands(ctx, formatter)
 
     def own_distributions(self, ctx: click.Context) -> Collection[str] | None:
         """With ``--safe``, only our own packages' commands are there."""
@@ -59,6 +64,15 @@ class _Treadle(LazyGroup):
             raise
         except (Exception, KeyboardInterrupt) as error:
             ctx.exit(_report(error, debugging=is_debugging(ctx)))
+
+
+def _load(name: str) -> click.Command:
+    """One of the program's own commands."""
+    command: click.Command = getattr(import_module(f"treadle_cli.{name}"), name)
+    for each in _leaves(command):
+        if each.callback is not None:  # whatever it loads and runs of others, they print to stderr
+            each.callback = prints_on_stderr()(each.callback)
+    return command
 
 
 def _leaves(command: click.Command) -> Iterator[click.Command]:
@@ -151,17 +165,8 @@ def treadle_command() -> None:
     """
 
 
-for _command in (init, run, replay, batch, resume, fork, validate, schema, plugins, config, info):
-    for _each in _leaves(_command):
-        if _each.callback is not None:  # whatever it loads and runs of others, they print to stderr
-            _each.callback = prints_on_stderr()(_each.callback)
-    treadle_command.add_command(_command)
-
-
 def main() -> None:
-    """What the console script calls."""
-    # Nearly all that start-up makes lives to the end: looking through it again and again was a tenth of its time.
-    gc.set_threshold(50_000, 20, 20)
+    """Run the command that ``sys.argv`` asks for, and end the process."""
     try:
         treadle_command.main(prog_name="treadle")
     except KeyboardInterrupt:  # before or after any command

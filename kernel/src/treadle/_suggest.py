@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 
 __all__ = ["close_match", "did_you_mean", "only_match", "similar_file"]
@@ -22,6 +21,8 @@ def only_match(name: str, known: Iterable[str]) -> str | None:
 
 
 def _close(name: str, known: Iterable[str], most: int) -> list[str]:
+    from difflib import get_close_matches  # only where something is wrong
+
     by_folded = {each.casefold(): each for each in known}
     return [by_folded[each] for each in get_close_matches(name.casefold(), by_folded, n=most, cutoff=0.6)]
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from treadle import _document
 from treadle._document import Workflow
-from treadle._document import deployment as _deployment
 from treadle._plugins import Host
 from treadle._settings.finding import find_settings
 from treadle.threads import await_on_trio, is_asyncio_running, run_on_trio
@@ -75,7 +74,9 @@ def deployed_host(
     file = find_settings() if settings is None else settings
     if file is None:
         return Host.discover(without=without, only_of=only_of)
-    return _deployment.deployed_host(file, without=without, only_of=only_of, check_providers=check_providers)
+    from treadle._document import deployment  # only where there is a settings file
+
+    return deployment.deployed_host(file, without=without, only_of=only_of, check_providers=check_providers)
 
 
 def load_settings(path: str | os.PathLike[str] | None = None) -> Settings:
@@ -84,10 +85,11 @@ def load_settings(path: str | os.PathLike[str] | None = None) -> Settings:
     :param path: the file; without it the one that counts, as for :func:`deployed_host`, or no settings.
     :raises DocumentError: with every problem found, each with its place.
     """
+    from treadle._document import deployment
     from treadle.contracts.settings import Settings
 
     file = find_settings() if path is None else path
-    return Settings() if file is None else _deployment.load_settings(file)
+    return Settings() if file is None else deployment.load_settings(file)
 
 
 def load_workflow(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import multiprocessing.spawn
 import os
 import pickle
 import signal
@@ -81,8 +80,10 @@ def _messages(name: str, function: Callable[..., Any], args: tuple[Any, ...]) ->
             hint="give it a function of a module, and arguments that can be pickled",
             transient=False,
         ) from error
+    from multiprocessing.spawn import get_preparation_data  # only where there is such a call
+
     try:
-        preparation: dict[str, Any] = multiprocessing.spawn.get_preparation_data(name)
+        preparation: dict[str, Any] = get_preparation_data(name)
     except RuntimeError as error:
         raise StepError(
             f"function '{name}' cannot be called in a process by a program that one is importing",

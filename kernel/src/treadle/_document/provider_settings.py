@@ -69,9 +69,9 @@ def problems_of_used_provider(name: str | None, steps: Iterable[Step], host: Hos
 
     :param name: the workflow's own choice.
     """
-    if not any("provider" in step.needs for step in steps):
-        return []
     settings = host.settings
+    if not settings.providers or not any("provider" in step.needs for step in steps):
+        return []
     try:
         name = host.resolve("provider", name or host.default_provider())
     except ConfigurationError:  # said elsewhere

@@ -13,7 +13,6 @@ from treadle._dataclasses import dataclass
 from treadle._document.graph import Graph
 from treadle._suggest import did_you_mean
 from treadle.contracts.config import RunConfig
-from treadle.contracts.results import json_value
 from treadle.contracts.step import Step
 from treadle.errors import ConfigurationError, PluginError, Problem
 
@@ -71,6 +70,8 @@ class Workflow:
     @cached_property
     def digest(self) -> str:
         """``sha256:`` and the hash of the document's data; the same for the same content in any layout."""
+        from treadle.contracts.results import json_value
+
         canonical = json.dumps(json_value(self.data), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return f"sha256:{hashlib.sha256(canonical.encode('utf-8', 'surrogatepass')).hexdigest()}"
 

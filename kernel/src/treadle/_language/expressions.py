@@ -10,16 +10,17 @@ isinstance`` and harmless methods of text and dictionaries. Nothing is evaluated
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from treadle._dataclasses import dataclass
-from treadle._language.compiler import Compiler, Names, Read
 from treadle._language.fields import DocumentField
 from treadle._language.paths import path_text
 from treadle._language.placeholders import Reference
-from treadle._language.syntax import ExpressionSource
 from treadle._language.values import excerpt
 from treadle.errors import ExpressionError
+
+if TYPE_CHECKING:
+    from treadle._language.compiler import Names, Read
 
 __all__ = ["Expression"]
 
@@ -45,6 +46,9 @@ class Expression(DocumentField):
         Raises ExpressionError with the column of what is not in the grammar, and often with what to
         write instead.
         """
+        from treadle._language.compiler import Compiler  # only where a document has an expression
+        from treadle._language.syntax import ExpressionSource
+
         text = ExpressionSource(source)
         compiler = Compiler(text)
         tree = text.parse()

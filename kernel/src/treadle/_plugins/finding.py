@@ -53,17 +53,7 @@ def load_entry_point(point: EntryPoint) -> Any:
 
     :raises BaseException: whatever the import raises, ``SystemExit`` included.
     """
-    failures: list[BaseException] = []
-    manager: NamedExtensionManager[Any] = NamedExtensionManager(
-        point.group,
-        names=[point.name],
-        on_load_failure_callback=lambda _manager, _point, error: failures.append(error),
-        # Only called for names that are missing, which includes those that failed; the failure is already known.
-        on_missing_entrypoints_callback=None,
-    )
-    if failures:
-        raise failures[0]
-    return manager[point.name].plugin
+    return point.load()  # a manager for each would look through the whole group again
 
 
 @cache

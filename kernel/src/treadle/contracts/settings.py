@@ -119,7 +119,7 @@ class AliasSettings(BaseModel):
 class RedactionSettings(BaseModel):
     """What may not leave a run. Secrets that are given by reference never do."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, hide_input_in_errors=True)
 
     keys: tuple[str, ...] = Field(
         default=(),
@@ -157,7 +157,9 @@ class Settings(BaseModel):
     tools: tuple[str, ...] = Field(
         default=(), description="tools of one's own: Python files, or modules as module or module:name"
     )
-    redaction: RedactionSettings = Field(default=RedactionSettings(), description="what may not leave a run")
+    redaction: RedactionSettings = Field(
+        default=RedactionSettings.model_construct(), description="what may not leave a run"
+    )
     config: Mapping[str, Any] = Field(default={}, description="defaults for the config of workflows")
 
     _source: str | None = PrivateAttr(default=None)

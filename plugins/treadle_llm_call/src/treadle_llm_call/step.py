@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticKnownError
@@ -14,33 +13,29 @@ from treadle import (
     DocumentCheck,
     Message,
     ModelRequest,
-    ModelResponse,
-    OutputError,
     Reference,
     RunConfig,
     StatePath,
     Step,
     StepContext,
-    StepDetails,
     StepOutcome,
     SystemMessage,
     Template,
     UserMessage,
 )
 from treadle_llm_call.thinking import Thinking
-from treadle_llm_call.tool_use import NamedChoice, ToolDeclaration, loop_tools, tool_choice
+from treadle_llm_call.tool_use import NamedChoice, ToolDeclaration, tool_choice
 from treadle_loop.attachments import (
     Attachment,
     attachment_references,
     attachment_rights,
-    fetch_attachments,
     stand_ins,
 )
-from treadle_loop.loop import LoopSettings, Outcome
-from treadle_loop.opening import ConversationField, conversation_path, open_turn
+from treadle_loop.opening import ConversationField, conversation_path
 from treadle_loop.response_schema import ModelBlock, ResponseSchema
-from treadle_loop.shapes import Shape
-from treadle_loop.turn import take_turn
+
+if TYPE_CHECKING:
+    from treadle_loop.shapes import Shape
 
 __all__ = ["LlmCall"]
 
@@ -129,66 +124,9 @@ class LlmCall(Step):
         :raises ProviderError: a call failed.
         :raises OutputError: no reply had the shape asked for.
         """
-        prompt = None if self.prompt is None else ctx.render(self.prompt)
-        system_prompt = None if self.system_prompt is None else ctx.render(self.system_prompt)
-        shape = None if self.response_schema is None else self.response_schema.shape(self.id)
-        # They go with the user turn; a conversation that is gone on with as it is has none.
-        media = () if prompt is None else await fetch_attachments(ctx, self.attachments)
-        tools = loop_tools(ctx, self.tools)
-        settings = LoopSettings(
-            max_iterations=self._max_calls(ctx.config),
-            tools=tools,
-            accept=None if shape is None else lambda response: shape.read(response.text),
-        )
-        request = self._request(ctx.config, shape)
-        opening = await open_turn(
-            ctx,
-            prompt=prompt,
-            system_prompt=system_prompt,
-            model=request.model,
-            media=media,
-            conversation=self.conversation,
-            speaker=self.speaker,
-        )
-        outcome = await take_turn(ctx, replace(request, messages=opening.messages), settings)
-        made = self._outcome(ctx, outcome, prompt, len(media))
-        return replace(made, writes=opening.writes(ctx, outcome.text, speaker=self.speaker))
+        from treadle_llm_call.calling import call  # the loop: checking a document needs none
 
-    def _max_calls(self, config: RunConfig) -> int:
-        """With tools what the step says; with a shape one call and the re-asks that ``retry.max_retries`` allows."""
-        if self.response_schema is None:
-            return self.max_tool_iterations if self.tools else 1
-        retries = self.retry.max_retries
-        return 1 + (config.max_retries if retries is None else retries)
-
-    def _outcome(self, ctx: StepContext, outcome: Outcome, prompt: str | None, attachments: int) -> StepOutcome:
-        response = outcome.response
-        assert response is not None, "a loop without a deadline or a ceiling has a reply"
-        if self.response_schema is not None and outcome.complaint is not None:
-            raise OutputError(_unshaped(outcome))
-        reason = _finish_reason(outcome, response)
-        if outcome.stop == "stalled":
-            ctx.warn(f"the model went on calling '{outcome.detail}' with the same result, and was stopped")
-        details = StepDetails(
-            finish_reason=reason,
-            attachment_count=attachments,
-            reasoning_content=outcome.reasoning or None,
-            prompt_metadata=self._about_prompt(prompt, reason),
-        )
-        if self.response_schema is None:
-            return StepOutcome(value=outcome.text, details=details)
-        return StepOutcome(value=outcome.value, raw=outcome.text, details=details)
-
-    def _about_prompt(self, prompt: str | None, finish_reason: str | None) -> dict[str, Any] | None:
-        if prompt is None or self.prompt is None:
-            return None
-        return {
-            "hash": hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest(),
-            "length_chars": len(prompt),
-            "template_id": f"{self.id}.prompt",
-            "template_vars": [reference.text for reference in self.prompt.references],
-            "finish_reason": finish_reason,
-        }
+        return await call(self, ctx)
 
     def writes(self) -> Iterable[StatePath]:
         """The output and the conversation."""
@@ -225,9 +163,10 @@ class LlmCall(Step):
         messages: tuple[Message, ...] = (turn,)
         if system_prompt is not None:
             messages = (SystemMessage(text=system_prompt), *messages)
-        yield replace(self._request(config, shape), messages=messages)
+        yield replace(self.request(config, shape), messages=messages)
 
-    def _request(self, config: RunConfig, shape: Shape | None) -> ModelRequest:
+    def request(self, config: RunConfig, shape: Shape | None) -> ModelRequest:
+        """What is asked of the model, without the messages."""
         return ModelRequest(
             key=self.id,
             model=self.model or config.model or "",
@@ -240,17 +179,3 @@ class LlmCall(Step):
             reasoning=None if self.thinking is None else self.thinking.reasoning(),
             output=None if shape is None else shape.output,
         )
-
-
-def _finish_reason(outcome: Outcome, response: ModelResponse) -> str | None:
-    """The provider's own word, or why the loop ended without an answer."""
-    if outcome.stop == "iterations":
-        return "max_tool_iterations" if outcome.text.strip() else "max_tool_iterations_no_answer"
-    return "stalled" if outcome.stop == "stalled" else response.finish_reason
-
-
-def _unshaped(outcome: Outcome) -> str:
-    if outcome.stop == "refused":
-        return f"the model refused: {outcome.text.strip()[:200] or outcome.complaint}"
-    asked = "" if outcome.iterations == 1 else f" ({outcome.iterations} replies)"
-    return f"{outcome.complaint}{asked}"

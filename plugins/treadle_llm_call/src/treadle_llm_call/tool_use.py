@@ -6,15 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from treadle import NamedTool, StepContext, ToolChoice, ToolSpec
-from treadle_loop.shapes import check_parameters
-from treadle_loop.tools import LoopTool
-from treadle_loop.turn import loop_tool, registered
+from treadle import NamedTool, ToolChoice, ToolSpec
 
-__all__ = ["NamedChoice", "ToolDeclaration", "loop_tools", "tool_choice"]
+__all__ = ["NamedChoice", "ToolDeclaration", "tool_choice"]
 
 
 def _checked(schema: dict[str, Any]) -> dict[str, Any]:
+    from treadle_loop.shapes import check_parameters  # only where a step says parameters of its own
+
     check_parameters(schema)
     return schema
 
@@ -48,26 +47,3 @@ class NamedChoice(BaseModel):
 def tool_choice(choice: Literal["auto", "none", "required"] | NamedChoice) -> ToolChoice:
     """The choice as a request has it."""
     return NamedTool(name=choice.name) if isinstance(choice, NamedChoice) else choice
-
-
-def loop_tools(ctx: StepContext, declared: tuple[ToolDeclaration, ...]) -> dict[str, LoopTool]:
-    """The declared tools for the loop. One that is not registered is shown all the same, and says so when it is called.
-
-    The model sees the step's description and parameters; arguments are held to the registered tool's own parameters.
-    """
-    found = registered(ctx, (each.name for each in declared))
-    tools: dict[str, LoopTool] = {}
-    for each in declared:
-        tool = found.get(each.name)
-        if tool is None:
-            ctx.warn(f"tool '{each.name}' is not registered here: the model sees it and cannot use it")
-            missing = f"tool '{each.name}' is not registered here, so it cannot run; do without it"
-            tools[each.name] = LoopTool(spec=each.spec(), missing=missing)
-            continue
-        spec = ToolSpec(
-            name=each.name,
-            description=tool.description if each.description is None else each.description,
-            parameters=tool.parameters if each.parameters is None else each.parameters,
-        )
-        tools[each.name] = loop_tool(tool, spec)
-    return tools

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 from treadle import ConfigurationError, Reference
-from treadle_loop.shapes import AnyObject, SchemaShape, Shape, TypeShape, check_schema
+
+if TYPE_CHECKING:
+    from treadle_loop.shapes import Shape
 
 __all__ = ["ResponseSchema"]
+
+# Shapes bring the reading of replies along: they are imported where a step asks for one.
 
 _OF_A_SCHEMA = ("properties", "items", "enum", "anyOf", "oneOf", "allOf", "$ref", "required")
 
 
 def _checked(schema: dict[str, Any]) -> dict[str, Any]:
+    from treadle_loop.shapes import check_schema
+
     check_schema(schema)
     return schema
 
@@ -65,6 +71,8 @@ class ObjectBlock(_Block):
 
     def shape(self, default_name: str) -> Shape:
         """Any JSON object."""
+        from treadle_loop.shapes import AnyObject
+
         return AnyObject(name=self.name or default_name)
 
 
@@ -76,6 +84,8 @@ class SchemaBlock(_Block):
 
     def shape(self, default_name: str) -> Shape:
         """The schema."""
+        from treadle_loop.shapes import SchemaShape
+
         return SchemaShape(
             self.schema_, name=self.name or default_name, strict=self.strict, description=self.description
         )
@@ -93,6 +103,8 @@ class ModelBlock(_Block):
 
     def shape(self, default_name: str) -> Shape:
         """The class, imported."""
+        from treadle_loop.shapes import TypeShape
+
         try:
             found = Reference(role="object", name=self.model, field="model").load()
         except (ImportError, AttributeError) as error:

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable
 from contextlib import aclosing, asynccontextmanager
 from random import Random
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from treadle import (
     AssistantMessage,
@@ -39,11 +39,11 @@ from treadle import (
 from treadle.messages import load
 from treadle_replay.drift import REDACTED
 from treadle_replay.errors import RecordingMismatchError
-from treadle_replay.example_value import NoExampleError, example_value
-from treadle_replay.pool import Choice, Pool
-from treadle_replay.request_hash import request_hash
-from treadle_replay.responses import RecordedReply, Recording, parse_recording, read_recording
 from treadle_replay.settings import MockSettings
+
+if TYPE_CHECKING:
+    from treadle_replay.pool import Choice, Pool
+    from treadle_replay.responses import RecordedReply
 
 __all__ = ["STOP_REASONS", "MockProvider"]
 
@@ -110,7 +110,8 @@ class MockProvider(Provider):
         """
         import trio  # not above: checking a document builds a provider too, and needs no loop
 
-        await trio.to_thread.run_sync(self.pool)
+        if self._has_replies:
+            await trio.to_thread.run_sync(self.pool)
         return self
 
     async def __aexit__(
@@ -120,6 +121,8 @@ class MockProvider(Provider):
 
     def check(self, request: ModelRequest) -> Iterable[str]:
         """What is wrong with the file of replies, so that it is found when a document is checked."""
+        if not self._has_replies:
+            return
         try:
             self.pool()
         except ConfigurationError as error:
@@ -127,6 +130,8 @@ class MockProvider(Provider):
 
     def check_steps(self, step_ids: Collection[str]) -> Iterable[tuple[str, str]]:
         """Replies that no call of the workflow will ask for."""
+        if not self._has_replies:
+            return
         try:
             unknown = list(self.pool().unknown_keys(step_ids))
         except ConfigurationError:
@@ -136,6 +141,12 @@ class MockProvider(Provider):
             place = f" in {self.pool().source}" if setting == "responses_file" else ""
             meant = f"; did you mean '{near[0]}'?" if near else ""
             yield setting, f"there is a reply for '{key}'{place}, and no such step{meant}"
+
+    @property
+    def _has_replies(self) -> bool:
+        """Whether there may be any but the default. What reads them is imported only then, or by a run."""
+        settings = self.settings
+        return self._loaded is not None or settings.responses_file is not None or settings.responses is not None
 
     def known_cost(self, response_model: str) -> float | None:
         """Nothing."""
@@ -157,14 +168,12 @@ class MockProvider(Provider):
     async def _exchange(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[StreamEvent]]:
         self.calls.append(request)
         reply, warnings = self._find(request)
-        if reply is None:
-            reply = RecordedReply(content=self._default_text(request))
-        elif reply.is_embedding:
+        if reply is not None and reply.is_embedding:
             raise RecordingMismatchError(
                 f"provider '{self.name}': the reply for '{request.key}' holds embeddings and no text",
                 provider=self.name,
             )
-        response = self._response(request, reply, warnings)
+        response = self._default(request, warnings) if reply is None else self._response(request, reply, warnings)
         async with aclosing(self._events(response, self._seconds(reply), stream=request.stream)) as events:
             yield events
 
@@ -204,7 +213,7 @@ class MockProvider(Provider):
         self.calls.append(request)
         reply, warnings = self._find(request)
         if reply is None:
-            await trio.sleep(self._seconds(RecordedReply(content="")))
+            await trio.sleep(self._seconds(None))
             length = _DEFAULT_DIMENSIONS if request.dimensions is None else request.dimensions
             vectors = tuple(_pseudo_vector(request.model, text, length) for text in request.inputs)
             return EmbedResponse(
@@ -237,6 +246,9 @@ class MockProvider(Provider):
 
         :raises ConfigurationError: the file cannot be read or is not of the format.
         """
+        from treadle_replay.pool import Pool
+        from treadle_replay.responses import Recording, parse_recording, read_recording
+
         with self._loading:
             if self._loaded is None:
                 path, written = self.settings.responses_file, self.settings.responses
@@ -249,6 +261,8 @@ class MockProvider(Provider):
 
     def _find(self, request: ModelRequest | EmbedRequest) -> tuple[RecordedReply | None, tuple[str, ...]]:
         """The reply, None for the default one, and what is to be warned of."""
+        if not self._has_replies and not self._must_have(request):
+            return None, ()
         pool = self.pool()
         choice = pool.choose(request)
         if choice is None:
@@ -272,6 +286,8 @@ class MockProvider(Provider):
         return (warning,)
 
     def _refuse_missing(self, request: ModelRequest | EmbedRequest, pool: Pool) -> None:
+        from treadle_replay.request_hash import request_hash
+
         key = request.key or request_hash(request)
         near = pool.near(key)
         raise RecordingMismatchError(
@@ -296,6 +312,8 @@ class MockProvider(Provider):
             return self.settings.default_response
         if request.output.schema is None:
             return "{}"
+        from treadle_replay.example_value import NoExampleError, example_value
+
         try:
             value = example_value(request.output.schema, text=self.settings.default_response)
         except NoExampleError as error:
@@ -305,6 +323,18 @@ class MockProvider(Provider):
                 hint=f"write a reply for '{request.key}' in responses_file" if request.key else None,
             ) from error
         return json.dumps(value, ensure_ascii=False)
+
+    def _default(self, request: ModelRequest, warnings: tuple[str, ...]) -> ModelResponse:
+        return ModelResponse(
+            message=AssistantMessage.of(self._default_text(request)),
+            stop_reason=StopReason.END_TURN,
+            finish_reason="stop",
+            usage=Usage.ZERO,
+            model=request.model,
+            provider=self.name,
+            cost_usd=0.0,
+            warnings=warnings,
+        )
 
     def _response(self, request: ModelRequest, reply: RecordedReply, warnings: tuple[str, ...]) -> ModelResponse:
         calls = tuple(_call(recorded.id, recorded.name, recorded.arguments) for recorded in reply.tool_calls or ())
@@ -322,11 +352,11 @@ class MockProvider(Provider):
             warnings=warnings,
         )
 
-    def _seconds(self, reply: RecordedReply) -> float:
+    def _seconds(self, reply: RecordedReply | None) -> float:
         milliseconds = self.settings.latency_ms
         if self.settings.latency_model == "normal":
             milliseconds = max(0.0, self._random.gauss(milliseconds, max(1.0, milliseconds / 10)))
-        elif self.settings.latency_model == "replay" and reply.latency_ms is not None:
+        elif self.settings.latency_model == "replay" and reply is not None and reply.latency_ms is not None:
             milliseconds = reply.latency_ms
         return milliseconds / 1000
 

@@ -9,7 +9,6 @@ from pydantic import Field, field_validator
 
 from treadle import ConfigurationError, ProviderSettings
 from treadle_replay.config_fields import LatencyModel, LatencyMs, ResponsesFile
-from treadle_replay.responses import parse_recording
 
 __all__ = ["MockSettings"]
 
@@ -32,6 +31,8 @@ class MockSettings(ProviderSettings):
     @classmethod
     def _responses_are_replies(cls, value: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         if value is not None:
+            from treadle_replay.responses import parse_recording
+
             try:
                 parse_recording(value, source="responses")
             except ConfigurationError as error:
