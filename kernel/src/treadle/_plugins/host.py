@@ -103,7 +103,7 @@ class Host:
         self._aliases = _resolved(settings) if settings else {}
         self._own_tools = _tool_sources(settings)
         self._given_tools: frozenset[str] = frozenset()
-        self.catalogue = catalogue or Catalogue()
+        self._catalogue: Catalogue | None = catalogue or Catalogue()
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(TreadleHooks)
 
@@ -121,7 +121,8 @@ class Host:
         :param only_of: distributions; plugins of others are left out too.
         :raises PluginError: ``without`` names a plugin that is not there.
         """
-        host = cls(catalogue=Catalogue.discover(), settings=settings)
+        host = cls(settings=settings)
+        host._catalogue = None
         points = list_entry_points(PLUGINS)
         names = Counter(point.name for point in points)
         for name in without:
@@ -203,6 +204,13 @@ class Host:
     def own_tools(self) -> list[str]:
         """Names of the tools that no installed plugin offers: those of files, modules and programs, as far as known."""
         return [name for name, each in self.registry.all("tool").items() if each.point is None]
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """Which package offers what that is not installed; read when it is first asked for."""
+        if self._catalogue is None:
+            self._catalogue = Catalogue.discover()
+        return self._catalogue
 
     @property
     def settings(self) -> Settings:

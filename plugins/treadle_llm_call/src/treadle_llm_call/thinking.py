@@ -14,7 +14,7 @@ __all__ = ["Thinking"]
 class Thinking(BaseModel):
     """Reasoning before the reply. What a provider does with each setting is in its own documentation."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     enabled: bool = Field(default=False, description="turn reasoning on; without it the block says nothing")
     budget_tokens: int | None = Field(

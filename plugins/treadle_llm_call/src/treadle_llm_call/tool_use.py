@@ -21,7 +21,7 @@ def _checked(schema: dict[str, Any]) -> dict[str, Any]:
 class ToolDeclaration(BaseModel):
     """A registered tool that the model may call, as the model sees it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     name: str = Field(min_length=1, description="the registered tool")
     description: str | None = Field(default=None, description="what the model reads; the tool's own without it")
@@ -39,7 +39,7 @@ class ToolDeclaration(BaseModel):
 class NamedChoice(BaseModel):
     """The one tool that the first reply must use."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     name: str = Field(min_length=1, description="a tool of the step")
 

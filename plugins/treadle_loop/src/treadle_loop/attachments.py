@@ -25,7 +25,7 @@ _PATH = 200
 class Attachment(BaseModel):
     """An image, PDF or audio that goes with the prompt."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     type: Literal["image", "pdf", "audio"] = Field(default="image", description="what it is")
     source: Template = Field(description="a URL, a file, a data: URL or a base64 text; a template")

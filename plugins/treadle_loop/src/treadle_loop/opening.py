@@ -27,7 +27,7 @@ __all__ = ["ConversationField", "Opening", "StoredConversation", "conversation_p
 class StoredConversation(BaseModel):
     """A conversation that is kept under a name as well, so that another run can go on with it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     key: StatePath = Field(description="state path of the conversation")
     store: Template = Field(description="the name under which it is kept across runs")

@@ -29,7 +29,7 @@ def _checked(schema: dict[str, Any]) -> dict[str, Any]:
 class _Block(BaseModel):
     """What the three ways of giving a shape have in common."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
 
     name: str | None = Field(
         default=None, description="the schema's name; that of the class or else the step's id without it"
