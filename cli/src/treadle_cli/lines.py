@@ -8,7 +8,7 @@ from treadle import RunEvent, StepStatus
 from treadle.contracts.events import RunFinished, RunWarning, StepFinished, StepRetrying, StepStarted
 from treadle_cli import amounts
 from treadle_cli.output import Channel
-from treadle_cli.progress import waits_for
+from treadle_cli.pending import waits_for
 
 __all__ = ["EventLines", "describe"]
 

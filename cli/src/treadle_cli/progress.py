@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-from treadle import Pending, RunEvent, StepResult, StepStatus
+from treadle import RunEvent, StepResult, StepStatus
 from treadle.contracts.events import (
     ModelCallFailed,
     ModelCallFinished,
@@ -19,8 +19,9 @@ from treadle.contracts.events import (
     ToolCallFinished,
     ToolCallStarted,
 )
+from treadle_cli.pending import waits_for
 
-__all__ = ["Phase", "Progress", "StepProgress", "question", "waits_for"]
+__all__ = ["Phase", "Progress", "StepProgress"]
 
 
 class Phase(Enum):
@@ -211,15 +212,3 @@ class Progress:
                 else:
                     each.label, each.depth = each.id[len(above.id) + 1 :], above.depth + 1
                     above.children[each.id] = each
-
-
-def waits_for(result: StepResult) -> str:
-    """What a step waits for, in a few words; nothing where it does not."""
-    return "; ".join(
-        question(each) if each.step_id == result.step_id else f"{each.step_id} waits" for each in result.pending
-    )
-
-
-def question(pending: Pending) -> str:
-    """What is asked, and what may be answered."""
-    return f"{pending.question} ({', '.join(pending.choices)})" if pending.choices else pending.question

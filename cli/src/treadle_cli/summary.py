@@ -11,7 +11,7 @@ from typing import Any
 from treadle import Pending, RunResult, RunStatus, StepResult, StepStatus, Workflow
 from treadle.contracts.results import json_value
 from treadle_cli import amounts
-from treadle_cli.progress import question
+from treadle_cli.pending import question
 
 __all__ = ["failure_lines", "last_line", "pending_lines", "result_text", "written"]
 

@@ -48,12 +48,13 @@ class Envelope(BaseModel):
     name: str = Field(min_length=1, description="the workflow's name")
     version: Annotated[str, BeforeValidator(_version_text)] = Field(default="1.0", description="the workflow's version")
     description: str = Field(default="", description="what the workflow is for")
+    # Defaults are copied for each instance; of a factory, pydantic would read the signature first.
     requires: list[str] = Field(
-        default_factory=list, description="distributions that the workflow needs, such as acme-treadle>=1"
+        default=[], description="distributions that the workflow needs, such as acme-treadle>=1"
     )
-    config: dict[str, Any] = Field(default_factory=dict, description="how the workflow runs")
-    state: dict[str, Any] = Field(default_factory=dict, description="the initial state")
-    state_schema: dict[str, Any] = Field(default_factory=dict, description="what is known about state keys")
+    config: dict[str, Any] = Field(default={}, description="how the workflow runs")
+    state: dict[str, Any] = Field(default={}, description="the initial state")
+    state_schema: dict[str, Any] = Field(default={}, description="what is known about state keys")
 
     @field_validator("state_schema")
     @classmethod

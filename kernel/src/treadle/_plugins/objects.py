@@ -16,7 +16,6 @@ from treadle.contracts.provider import Provider, ProviderLayer, ProviderSettings
 from treadle.contracts.tool import Tool
 from treadle.errors import ConfigurationError
 from treadle.hookspecs import hookimpl
-from treadle.tools import as_tool
 
 if TYPE_CHECKING:
     from treadle.contracts.step import Step
@@ -57,7 +56,10 @@ def extended_host(host: Host, extras: Extras) -> Host:
         if key not in Extras.__annotations__:
             raise TypeError(f"there is no parameter '{key}'; {did_you_mean(key, Extras.__annotations__)}")
     tools: dict[str, Any] = {}
-    for tool in map(as_tool, extras.get("tools", ())):
+    for given in extras.get("tools", ()):
+        from treadle.tools import as_tool  # only where there are any: a command of the terminal gives none
+
+        tool = as_tool(given)
         if tool.name in tools:
             raise ConfigurationError(f"two of the tools given are called '{tool.name}'")
         summary = _first_line(tool.description) or tool.name
