@@ -2,21 +2,25 @@
 
 usage: run.py [--rounds N] [--only TEXT] [--peers] [--json FILE]
 
-It needs the standard library only; what is measured runs in processes of its own, with the interpreter that runs this.
+It needs the standard library only; what is measured runs in processes of its own, with the interpreter that runs this,
+except for start-up, for which Treadle gets an environment without development tools.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,11 +32,14 @@ import model_calls
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-BIN = Path(sys.executable).parent
 DRIVERS = HERE / "drivers"
+TREADLE_VENV = HERE / ".venv-treadle"
 PEERS_VENV = HERE / ".venv-peers"
 FRAMEWORKS_VENV = HERE / ".venv-frameworks"
 PEERS = ["agentloom==0.4.0"]
+LIBRARIES = (
+    "import click, pluggy, pydantic, stevedore.named, yaml\nclass Model(pydantic.BaseModel): field: int = 1\nModel()"
+)
 GRAPHS = (("chain", 50), ("chain", 1000), ("chain", 10_000), ("fan-out", 10_000))
 MOST_OF_PEERS = 1000
 """Steps of a chain; theirs costs more than in proportion, and nothing is learnt by waiting for it."""
@@ -74,19 +81,17 @@ class Sample:
     failure: str | None = None
 
 
-def python(code: str) -> tuple[str, ...]:
-    return (sys.executable, "-c", code)
-
-
 def start_up_rows() -> list[Row]:
-    treadle = str(BIN / "treadle")
+    interpreter, treadle = str(TREADLE_VENV / "bin" / "python"), str(TREADLE_VENV / "bin" / "treadle")
     one = str(HERE / "one.yaml")
     validate, run = (treadle, "validate", one), (treadle, "run", one, "--json")
     floor = "python -c pass"
     return [
-        Row("start-up", floor, python("pass")),
-        Row("start-up", "import trio", python("import trio"), floor),
-        Row("start-up", "import treadle", python("import treadle"), floor),
+        Row("start-up", floor, (interpreter, "-c", "pass")),
+        Row("start-up", "import trio", (interpreter, "-c", "import trio"), floor),
+        Row("start-up", "libraries", (interpreter, "-c", LIBRARIES), floor, "agentloom validate"),
+        Row("start-up", "libraries and trio", (interpreter, "-c", f"{LIBRARIES}\nimport trio"), floor, "agentloom run"),
+        Row("start-up", "import treadle", (interpreter, "-c", "import treadle"), floor),
         Row("start-up", "treadle --help", (treadle, "--help"), floor, "agentloom --help", says="validate"),
         Row("start-up", "treadle validate", validate, floor, "agentloom validate", says="ok (1 step)"),
         Row("start-up", "treadle run", run, "import trio", "agentloom run", says='"answer"'),
@@ -152,16 +157,41 @@ def foreach_rows(plugin: Path) -> list[Row]:
     ]
 
 
-def install(peers: Sequence[str], venv: Path) -> str:
-    """Put other systems into an environment of their own, once; give its interpreter."""
+def install(what: Sequence[str], venv: Path, *, called: str = "", made_of: str = "") -> str:
+    """Put distributions into an environment of their own, once; give its interpreter.
+
+    :param made_of: the hash of what they are made of, for those that are no fixed version.
+    """
     interpreter = str(venv / "bin" / "python")
-    done = venv / ".installed"
-    if not done.is_file() or done.read_text(encoding="utf-8").split() != list(peers):
-        print(f"installing {' '.join(peers)} into {venv.relative_to(ROOT)}", file=sys.stderr)
+    done, wanted = venv / ".installed", "\n".join([*what, made_of])
+    if not done.is_file() or done.read_text(encoding="utf-8") != wanted:
+        print(f"installing {called or ' '.join(what)} into {venv.relative_to(ROOT)}", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], check=True)
-        subprocess.run([interpreter, "-m", "pip", "install", "--quiet", *peers], check=True)
-        done.write_text("\n".join(peers), encoding="utf-8")
+        subprocess.run([interpreter, "-m", "pip", "install", "--quiet", *what], check=True)
+        done.write_text(wanted, encoding="utf-8")
     return interpreter
+
+
+def install_treadle() -> str:
+    """Put what `pip install treadle` brings into an environment of its own, from this tree; give its interpreter."""
+    folders: dict[str, Path] = {}
+    waiting = _needs(ROOT)
+    while waiting:
+        name = waiting.pop()
+        if name not in folders:
+            kind = name.removeprefix("treadle-")
+            folders[name] = ROOT / kind if kind in ("kernel", "cli") else ROOT / "plugins" / name.replace("-", "_")
+            waiting += _needs(folders[name])
+    files = (file for folder in folders.values() for file in folder.rglob("*") if file.suffix in (".py", ".toml"))
+    made_of = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(files))).hexdigest()
+    what = ["-c", str(ROOT / "constraints.txt"), *(str(folders[name]) for name in sorted(folders))]
+    return install(what, TREADLE_VENV, called="treadle", made_of=made_of)
+
+
+def _needs(folder: Path) -> list[str]:
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = (re.split(r"[<>=\[]", each, maxsplit=1)[0].strip() for each in project["dependencies"])
+    return [name for name in names if name.startswith("treadle-")]
 
 
 def write_noop_plugin(folder: Path) -> None:
@@ -290,6 +320,7 @@ def main() -> int:
     parser.add_argument("--peers", action="store_true", help="install and measure other systems too")
     parser.add_argument("--json", type=Path, help="where to write the results (default: benchmarks/raw/TIME.json)")
     options = parser.parse_args()
+    install_treadle()
     frameworks = None
     if options.peers:
         install(PEERS, PEERS_VENV)

@@ -50,6 +50,26 @@ def test_validate_imports_neither_engine_nor_rich_nor_what_a_provider_needs_to_r
     assert imported(program, [*HEAVY, "treadle._engine", module], "validate", file) == [module]
 
 
+def test_validate_imports_nothing_that_the_document_does_not_ask_for(program: Any) -> None:
+    """No other command, no expressions, no loop, no replies, no tools in Python, no close matches."""
+    file = program.write(
+        "flow.yaml", "name: x\nconfig: {provider: mock}\nsteps: [{id: a, type: llm_call, prompt: hi}]\n"
+    )
+    others = ["run", "batch", "init", "info", "plugins", "resume", "recorded", "schema"]
+    names = [f"treadle_cli.{each}" for each in others]
+    names += ["treadle._language.compiler", "treadle._document.deployment", "treadle.tools", "treadle.contracts.events"]
+    names += ["treadle_llm_call.calling", "treadle_loop.loop", "treadle_loop.shapes", "treadle_replay.responses"]
+    assert imported(program, [*names, "difflib", "multiprocessing"], "validate", file) == []
+
+
+def test_a_run_imports_no_view_and_none_of_the_commands_beside_it(program: Any) -> None:
+    file = program.write(
+        "flow.yaml", "name: x\nconfig: {provider: mock}\nsteps: [{id: a, type: llm_call, prompt: hi}]\n"
+    )
+    names = ["treadle_cli.batch", "treadle_cli.recorded", "treadle_cli.progress", "treadle_replay.responses"]
+    assert imported(program, [*names, "treadle._docstrings", "multiprocessing"], "run", file) == []
+
+
 def test_plugins_imports_nothing_that_is_offered(program: Any) -> None:
     names = [*HEAVY, "treadle._engine", "treadle_openai.provider", "treadle_llm_call.step"]
     assert imported(program, names, "plugins") == []

@@ -9,8 +9,6 @@ The answer goes out on what was standard output; what the function prints goes t
 
 from __future__ import annotations
 
-import multiprocessing.process
-import multiprocessing.spawn
 import os
 import pickle
 import signal
@@ -92,6 +90,9 @@ def _end_with_the_caller(calls: BinaryIO) -> None:
 def _answer(preparation: dict[str, Any] | None, call: bytes) -> Answer:
     try:
         if preparation is not None:
+            import multiprocessing.process  # not above: every run imports this module, and few make such calls
+            import multiprocessing.spawn
+
             # As multiprocessing does it: so a program that starts runs without `if __name__ == "__main__"` is told.
             process: Any = multiprocessing.process.current_process()
             process._inheriting = True
