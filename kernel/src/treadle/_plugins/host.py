@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
 from enum import StrEnum
+from functools import cached_property
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,7 +104,7 @@ class Host:
         self._aliases = _resolved(settings) if settings else {}
         self._own_tools = _tool_sources(settings)
         self._given_tools: frozenset[str] = frozenset()
-        self._catalogue: Catalogue | None = catalogue or Catalogue()
+        self.catalogue = catalogue or Catalogue()
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(TreadleHooks)
 
@@ -122,7 +123,7 @@ class Host:
         :raises PluginError: ``without`` names a plugin that is not there.
         """
         host = cls(settings=settings)
-        host._catalogue = None
+        del host.catalogue  # every one that is installed, when it is first asked for
         points = list_entry_points(PLUGINS)
         names = Counter(point.name for point in points)
         for name in without:
@@ -205,12 +206,10 @@ class Host:
         """Names of the tools that no installed plugin offers: those of files, modules and programs, as far as known."""
         return [name for name, each in self.registry.all("tool").items() if each.point is None]
 
-    @property
+    @cached_property
     def catalogue(self) -> Catalogue:
-        """Which package offers what that is not installed; read when it is first asked for."""
-        if self._catalogue is None:
-            self._catalogue = Catalogue.discover()
-        return self._catalogue
+        """Which package offers what, for what is not installed."""
+        return Catalogue.discover()
 
     @property
     def settings(self) -> Settings:
