@@ -178,7 +178,7 @@ def test_with_safe_the_commands_of_others_are_not_there(program: Any, strangers:
     assert refused.code == 2
     assert "no command 'hello'" in refused.err
     assert "hello-dist" not in program("--safe", "--help", env=env).out
-    assert "(from treadle-graph)" in program("--safe", "--help", env=env).out
+    assert "  Draw a workflow as text" in program("--safe", "--help", env=env).out
 
 
 def test_a_run_that_needs_a_broken_plugin_fails_and_names_distribution_and_cause(

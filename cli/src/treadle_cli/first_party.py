@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
-__all__ = ["command_distribution", "first_party"]
+__all__ = ["command_distribution", "command_summary", "first_party"]
 
 
 @cache
@@ -26,3 +27,10 @@ def command_distribution(name: str) -> str | None:
     """Which of ours brings the command."""
     entry = _catalogue().get("command", {}).get(name)
     return entry["dist"] if entry else None
+
+
+def command_summary(name: str, owners: Collection[str]) -> str:
+    """What a command of a package does, in one line, without importing it: ours are in the catalogue, of others it is
+    known whose they are."""
+    entry = _catalogue().get("command", {}).get(name)
+    return entry["summary"] if entry and [*owners] == [entry["dist"]] else f"(from {' and '.join(owners)})"

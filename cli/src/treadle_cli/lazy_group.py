@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 import treadle
-from treadle_cli.first_party import command_distribution
+from treadle_cli.first_party import command_distribution, command_summary
 from treadle_cli.listed_commands import COMMANDS, list_installed
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ class BrokenCommand(click.ClickException):
 class LazyGroup(click.Group):
     """Its own commands, and those of the entry-point group.
 
-    Listing them imports none, so the help of the group names the distribution where others have a summary.
+    Listing them imports none: the help of the group has the summaries of ours from the catalogue, and names the
+    distribution of others.
     The group's own commands win over a package's of the same name.
     """
 
@@ -83,7 +84,7 @@ class LazyGroup(click.Group):
         width = formatter.width - 6 - max(map(len, [*self.commands, *installed]), default=0)
         rows = [(name, command.get_short_help_str(width)) for name, command in self.commands.items()]
         others = sorted(installed.keys() - self.commands.keys())
-        rows += [(name, f"(from {' and '.join(installed[name])})") for name in others]
+        rows += [(name, command_summary(name, installed[name])) for name in others]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
