@@ -72,6 +72,7 @@ def test_commands_of_packages_are_listed_without_import_and_loaded_on_use(progra
     listed, used = program("--help", env=pets), program("feed", "cat", env=pets)
     assert re.search(r"\n  feed +\(from pets\)\n", listed.out)
     assert re.search(r"\n  run +Run a workflow file\.\n", listed.out)
+    assert re.search(r"\n  history +The same as runs\.\n", listed.out)
     assert (listed.code, listed.err) == (0, "")
     assert (used.code, used.out, used.err) == (0, "fed cat\n", "imported\n")
 
@@ -164,3 +165,18 @@ def test_ctrl_c_before_a_run_is_130(invoke: Invoke, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(treadle, "load_workflow", interrupt)
     result = invoke("validate", "x.yaml")
     assert (result.exit_code, result.stderr) == (130, "error: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("args", "error"),
+    [
+        (("info", "--without", "nope"), "no plugin 'nope' is installed; `treadle plugins` lists those that are"),
+        (("info", "--without", "rooter"), "no plugin 'rooter' is installed; did you mean 'router'?"),
+        (("plugins", "check", "nope"), "no plugin 'nope' is installed; `treadle plugins` lists those that are"),
+        (("init", "-p", "nope"), "no provider 'nope'; there are anthropic, "),
+    ],
+)
+def test_a_name_is_suggested_only_where_it_is_alike(invoke: Invoke, args: tuple[str, ...], error: str) -> None:
+    result = invoke(*args)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"error: {error}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import treadle
 from treadle_cli.new import new
 from treadle_cli.options import debug_option, host_options, host_without, is_debugging
 from treadle_cli.output import Channel, err, out
@@ -129,8 +130,6 @@ def check(ctx: click.Context, names: Sequence[str], as_json: bool, without: Sequ
 
     Exit code: 0 where every plugin is good, 1 where one is not, 2 for a name that is not installed.
     """
-    from difflib import get_close_matches
-
     from treadle import PluginError
     from treadle.testing.installed import check_installed
 
@@ -138,8 +137,8 @@ def check(ctx: click.Context, names: Sequence[str], as_json: bool, without: Sequ
     known = {report.name for report in host.reports}
     for name in names:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"did you mean '{near[0]}'?" if near else "treadle plugins lists them"
+            near = treadle.close_match(name, known)
+            hint = f"did you mean '{near}'?" if near else "`treadle plugins` lists those that are"
             raise PluginError(f"no plugin '{name}' is installed", hint=hint)
     stdout = out()
     chosen = [report for report in host.reports if not names or report.name in names]

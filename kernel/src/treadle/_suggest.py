@@ -7,6 +7,9 @@ from pathlib import Path
 
 __all__ = ["close_match", "did_you_mean", "only_match", "similar_file"]
 
+_ALIKE = 0.65
+"""How alike a name must be (:meth:`difflib.SequenceMatcher.ratio`): 'urn' is like 'run', 'nope' is not like 'openai'."""
+
 
 def close_match(name: str, known: Iterable[str]) -> str | None:
     """The known name most like ``name``, or None where none is alike."""
@@ -24,7 +27,7 @@ def _close(name: str, known: Iterable[str], most: int) -> list[str]:
     from difflib import get_close_matches  # only where something is wrong
 
     by_folded = {each.casefold(): each for each in known}
-    return [by_folded[each] for each in get_close_matches(name.casefold(), by_folded, n=most, cutoff=0.6)]
+    return [by_folded[each] for each in get_close_matches(name.casefold(), by_folded, n=most, cutoff=_ALIKE)]
 
 
 def similar_file(name: str) -> str | None:

@@ -128,7 +128,8 @@ class Host:
         names = Counter(point.name for point in points)
         for name in without:
             if name not in names:
-                raise PluginError(f"no plugin '{name}' is installed", hint=did_you_mean(name, names))
+                hint = did_you_mean(name, names) or "`treadle plugins` lists those that are"
+                raise PluginError(f"no plugin '{name}' is installed", hint=hint)
         first_party = None if only_of is None else {normal_name(each) for each in only_of}
         for point in points:
             remedy = f"leave out --without {point.name}" if point.name in without else _left_out(point.name, settings)
