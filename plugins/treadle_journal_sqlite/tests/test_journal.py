@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 import threading
 import time
@@ -87,6 +88,12 @@ def test_requests_and_responses_are_made_when_they_are_asked_for_in_any_order(tm
         response["request"]
 
 
+def sqlite_error(code: str) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("it says so")
+    error.sqlite_errorcode = getattr(sqlite3, code)
+    return error
+
+
 def test_a_newer_schema_is_refused(tmp_path):
     file = tmp_path / "journal.db"
     SqliteJournal(file).close()
@@ -102,6 +109,39 @@ def test_a_file_that_is_no_database_is_refused(tmp_path):
     file.write_bytes(b"not a database at all" * 100)
     with pytest.raises(JournalError, match="cannot be opened: file is not a database"):
         SqliteJournal(file)
+
+
+@pytest.mark.parametrize(
+    ("error", "told", "code"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied"), "Permission denied; make it writable, name another", 2),
+        (
+            FileNotFoundError(errno.ENOENT, "No such file or directory"),
+            "No such file or directory; make it writable, name another",
+            2,
+        ),
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device; free the disk, name another", 1),
+        (sqlite_error("SQLITE_CANTOPEN"), "it says so; make it writable, name another", 2),
+        (sqlite_error("SQLITE_READONLY"), "it says so; make it writable, name another", 2),
+        (sqlite_error("SQLITE_NOTADB"), "it says so; move it away, name another", 2),
+        (sqlite_error("SQLITE_CORRUPT"), "it says so; move it away, name another", 1),
+        (sqlite_error("SQLITE_FULL"), "it says so; free the disk, name another", 1),
+        (sqlite_error("SQLITE_IOERR"), "it says so; look after the disk, name another", 1),
+        (sqlite_error("SQLITE_BUSY"), "another process holds it; wait for that one, name another", 1),
+        (sqlite3.ProgrammingError("no such table: missing"), "no such table: missing; move it away, name another", 1),
+    ],
+)
+def test_a_journal_that_cannot_be_opened_has_the_remedy_and_the_code_of_its_cause(
+    tmp_path, monkeypatch, error, told, code
+):
+    def refuse(*_args, **_options):
+        raise error
+
+    monkeypatch.setattr("treadle_journal_sqlite.store.sqlite3.connect", refuse)
+    with pytest.raises(JournalError) as caught:
+        SqliteJournal(tmp_path / "journal.db")
+    assert f"journal.db cannot be opened: {told} file (journal.path in treadle.yaml, " in str(caught.value)
+    assert caught.value.exit_code == code
 
 
 def test_a_truncated_file_is_an_error_that_names_it(tmp_path):

@@ -11,12 +11,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
-from treadle import Host, Journal, JournalEntry, RunResult, Workflow
+from treadle import ConfigurationError, Host, Journal, JournalEntry, RunResult, Workflow
 from treadle.contracts.journal import check_after
 from treadle_journal_sqlite.encoding import Decoder, Encoder
 from treadle_journal_sqlite.processes import born, is_alive
 from treadle_journal_sqlite.settings import JournalSettings
-from treadle_journal_sqlite.store import JournalError, Store
+from treadle_journal_sqlite.store import Store
 from treadle_journal_sqlite.waiting import Row, Statement, Waiting
 
 __all__ = ["SqliteJournal"]
@@ -199,7 +199,7 @@ class SqliteJournal(Journal):
     def _note_resumed(self, db: Any, entry: JournalEntry) -> None:
         pid, birth = db.execute("SELECT pid, born FROM runs WHERE run_id = ?", (entry.run_id,)).fetchone()
         if pid != os.getpid() and is_alive(pid, birth):
-            raise JournalError(f"run {entry.run_id} is under way in process {pid}", hint="end that one first")
+            raise ConfigurationError(f"run {entry.run_id} is under way in process {pid}", hint="end that one first")
         check_after(entry, db.execute(_COUNT, (entry.run_id,)).fetchone()[0] - 1)
         db.execute(
             "UPDATE runs SET status = 'running', finished = NULL, error = NULL, updated = ?, pid = ?, born = ? "

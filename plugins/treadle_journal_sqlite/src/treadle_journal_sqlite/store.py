@@ -51,10 +51,14 @@ class JournalError(TreadleError, OSError):
     exit_code = 1
 
 
-class NoJournalError(JournalError, FileNotFoundError):
-    """There is no journal, and none was to be made."""
+class MisplacedJournalError(JournalError):
+    """There can be no journal at the place that was named: it is something else, or nothing can be written there."""
 
     exit_code = 2
+
+
+class NoJournalError(MisplacedJournalError, FileNotFoundError):
+    """There is no journal, and none was to be made."""
 
 
 class Store:
@@ -72,7 +76,7 @@ class Store:
         except (OSError, sqlite3.Error) as error:
             if isinstance(error, JournalError):
                 raise
-            raise JournalError(f"the journal {path} cannot be opened: {_reason(error)}", hint=_HINT) from error
+            raise self._error("opened", error) from error
         try:
             with self._told("opened"):
                 self._prepare(power)
@@ -107,8 +111,10 @@ class Store:
         except sqlite3.Error as error:
             raise self._error(what, error) from error
 
-    def _error(self, what: str, error: sqlite3.Error) -> JournalError:
-        return JournalError(f"the journal {self.path} cannot be {what}: {_reason(error)}", hint=_HINT)
+    def _error(self, what: str, error: OSError | sqlite3.Error) -> JournalError:
+        reason, remedy, is_misplaced = _cause(error)
+        kind = MisplacedJournalError if is_misplaced and what == "opened" else JournalError
+        return kind(f"the journal {self.path} cannot be {what}: {reason}", hint=f"{remedy}, {_ELSEWHERE}")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -166,7 +172,9 @@ class Store:
         """
         rows = self.rows("SELECT text FROM texts WHERE digest = ?", (bytes.fromhex(key),))
         if not rows:
-            raise JournalError(f"the journal {self.path} is damaged: a value is missing ({key})", hint=_HINT)
+            raise JournalError(
+                f"the journal {self.path} is damaged: a value is missing ({key})", hint=f"{_MOVE}, {_ELSEWHERE}"
+            )
         found: str = rows[0][0]
         return found
 
@@ -176,7 +184,9 @@ class Store:
             self._db.close()
 
 
-_HINT = "free the disk, set journal.path in treadle.yaml to another file, or run with --no-journal"
+_MOVE = "move it away"
+_ELSEWHERE = "name another file (journal.path in treadle.yaml, or --checkpoint-dir), or run with --no-journal"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def _make_folder(folder: Path) -> None:
@@ -187,7 +197,19 @@ def _make_folder(folder: Path) -> None:
         (folder / ".gitignore").write_text("*\n", encoding="utf-8")
 
 
-def _reason(error: Exception) -> str:
+def _cause(error: OSError | sqlite3.Error) -> tuple[str, str, bool]:
+    """What is wrong, what to do about it, and whether the place is what is wrong: https://sqlite.org/rescode.html"""
     if isinstance(error, OSError):
-        return error.strerror or errno.errorcode.get(error.errno or 0, str(error))
-    return "another process holds it" if "locked" in str(error) else str(error)
+        reason = error.strerror or errno.errorcode.get(error.errno or 0, str(error))
+        return (reason, "free the disk", False) if error.errno in _FULL else (reason, "make it writable", True)
+    reason = str(error)
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without what an extended code adds
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return "another process holds it", "wait for that one", False
+    if code == sqlite3.SQLITE_FULL:
+        return reason, "free the disk", False
+    if code == sqlite3.SQLITE_IOERR:
+        return reason, "look after the disk", False
+    if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+        return reason, "make it writable", True
+    return reason, _MOVE, code == sqlite3.SQLITE_NOTADB
