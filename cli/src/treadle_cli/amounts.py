@@ -1,6 +1,9 @@
-"""Times, tokens and money as people read them."""
+"""Times, tokens and money as people read them; what other packages' commands tell of them too is the kernel's."""
 
 from __future__ import annotations
+
+from treadle.amounts import cost as _cost
+from treadle.amounts import tokens
 
 __all__ = ["cost", "duration", "tokens", "total_cost"]
 
@@ -18,26 +21,9 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes:02} m"
 
 
-def tokens(count: int | None) -> str:
-    """``1,234 tokens``; None is an unknown number."""
-    return "tokens unknown" if count is None else f"{count:,} token{'' if count == 1 else 's'}"
-
-
 def cost(usd: float | None, budget: float | None = None) -> str:
-    """``$0.0012``: cents where it is dollars, two digits that count where it is less; None is unknown, 0 is ``$0``.
-    With a budget, ``$0.0012 of $0.01``."""
-    if budget is not None:
-        return f"{cost(usd)} of {cost(budget)}"
-    if usd is None:
-        return "cost unknown"
-    if usd == 0:
-        return "$0"
-    if usd >= 1:
-        return f"${usd:,.2f}"
-    if usd >= 0.01:
-        return f"${usd:.3f}"
-    text = f"{usd:.7f}" if usd < 0.0001 else f"{usd:.5f}"
-    return f"${text.rstrip('0')}" if float(text) else "under $0.0000001"
+    """``$0.0012``; with a budget, ``$0.0012 of $0.01``."""
+    return _cost(usd) if budget is None else f"{_cost(usd)} of {_cost(budget)}"
 
 
 def total_cost(known_usd: float, *, is_whole: bool, budget: float | None = None) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from treadle import JournalEntry, Record, StepOutcome, StepResult, StepStatus
-from treadle_journal_sqlite import SqliteJournal, views
+from treadle_journal_sqlite import SqliteJournal, _cli, views
 from treadle_journal_sqlite.processes import born
 from treadle_journal_sqlite.views import list_runs, run_object
 
@@ -89,3 +89,38 @@ def test_a_journal_that_is_only_looked_into_is_not_made(tmp_path: Path, place: s
     assert list(tmp_path.iterdir()) == []
     SqliteJournal(tmp_path / place).close()
     SqliteJournal.existing(tmp_path / place).close()
+
+
+def test_runs_stand_in_columns_which_have_names_on_a_terminal_alone() -> None:
+    began = "2026-01-31T12:00:00.123+00:00"
+    found = [
+        {"run_id": "a1", "status": "success", "started_at": began, "total_cost_usd": 0.0, "workflow_name": "tides"},
+        {"run_id": "batch-9-1", "status": "budget_exceeded", "started_at": began, "total_cost_usd": None}
+        | {"workflow_name": "a\tb"},
+    ]
+    rows = [
+        "a1         success          2026-01-31T12:00:00  $0            tides",
+        "batch-9-1  budget_exceeded  2026-01-31T12:00:00  cost unknown  a b",
+    ]
+    assert list(_cli._table(found, has_head=False)) == rows
+    head = "RUN        STATUS           BEGAN (UTC)          COST          WORKFLOW"
+    assert list(_cli._table(found, has_head=True)) == [head, *rows]
+
+
+@pytest.mark.parametrize(
+    ("versions", "told"),
+    [
+        ({}, []),
+        ({"python": "3.11.7", "treadle-kernel": "0.1"}, ["python 3.11.7", "treadle-kernel 0.1"]),
+        (
+            {"python": "3.11.7", "treadle-kernel": "0.1", "acme": "0.1", "treadle-a": "0.1", "treadle-b": "0.2"},
+            ["python 3.11.7", "treadle-kernel 0.1 and 1 more package of that version", "acme 0.1", "treadle-b 0.2"],
+        ),
+        (
+            {"treadle-a": "1", "treadle-b": "1", "treadle-kernel": "1"},
+            ["treadle-kernel 1 and 2 more packages of that version"],
+        ),
+    ],
+)
+def test_versions_that_are_the_kernels_are_counted_and_others_named(versions: dict[str, str], told: list[str]) -> None:
+    assert list(_cli._versions(versions)) == told

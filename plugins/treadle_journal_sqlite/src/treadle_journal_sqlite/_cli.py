@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any, TypeVar
 import click
 
 import treadle
-from treadle import ConfigurationError, Record
+from treadle import ConfigurationError, Record, amounts
 from treadle.contracts.results import json_value
 from treadle_journal_sqlite.journal import SqliteJournal
 from treadle_journal_sqlite.settings import JournalSettings
@@ -82,7 +84,11 @@ class _Time(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.
 @_folder_option
 @click.pass_context
 def runs(ctx: click.Context, /, as_json: bool, folder: str | None, **filters: Any) -> None:
-    """List runs that were recorded here, the newest first. A run whose cost is unknown is in no range of costs."""
+    """List runs that were recorded here, the newest first. A run whose cost is unknown is in no range of costs.
+
+    On a terminal the columns have names. Elsewhere every line is a run, for programs that read lines; --json is for
+    all others.
+    """
     if ctx.invoked_subcommand is not None:
         return
     try:
@@ -94,11 +100,19 @@ def runs(ctx: click.Context, /, as_json: bool, folder: str | None, **filters: An
         click.echo(json.dumps(found, indent=2))
     elif not found:
         click.echo("no runs", err=True)
-    for run in () if as_json else found:
-        cost = "cost unknown" if run["total_cost_usd"] is None else f"${run['total_cost_usd']:.4f}"
-        click.echo(
-            f"{run['run_id']}  {run['status']:<11}  {run['started_at'][:19]}  {cost}  {_safe(run['workflow_name'])}"
-        )
+    else:
+        for line in _table(found, has_head=sys.stdout.isatty()):
+            click.echo(line)
+
+
+def _table(found: Sequence[Mapping[str, Any]], *, has_head: bool) -> Iterator[str]:
+    rows = [("RUN", "STATUS", "BEGAN (UTC)", "COST", "WORKFLOW")] if has_head else []
+    for run in found:
+        cost, name = amounts.cost(run["total_cost_usd"]), _safe(run["workflow_name"])
+        rows.append((run["run_id"], run["status"], run["started_at"][:19], cost, name))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        yield "  ".join([*(cell.ljust(width) for cell, width in zip(row[:4], widths, strict=True)), row[4]])
 
 
 @runs.command(short_help="Delete runs from the journal.")
@@ -163,16 +177,27 @@ def show(ctx: click.Context, run_id: str, as_json: bool, folder: str | None) -> 
         click.echo(f"treadle resume {run_id} --answer GATE=VALUE, --approve or --reject GATE, or --assume CALL=done")
     for warning in result["warnings"]:
         click.echo(f"warning: {_safe(warning['message'])}")
-    versions = ", ".join(f"{name} {version}" for name, version in run_versions(record).items())
-    click.echo(f"document {run['workflow_hash']}; {versions}")
+    click.echo(f"document {run['workflow_hash']}")
+    versions = f"run with {', '.join(_versions(run_versions(record)))}"
+    click.echo(click.wrap_text(versions, shutil.get_terminal_size().columns, subsequent_indent="  "))
+
+
+def _versions(of: Mapping[str, str]) -> Iterator[str]:
+    """Those of Python, of the kernel and of what has another one, as nearly all of ours have one and the same."""
+    kernel = of.get("treadle-kernel")
+    alike = [name for name in of if name.startswith("treadle-") and of[name] == kernel]
+    for name, version in of.items():
+        if name == "treadle-kernel" and len(alike) > 1:
+            more = "1 more package" if len(alike) == 2 else f"{len(alike) - 1} more packages"
+            yield f"{name} {version} and {more} of that version"
+        elif name == "treadle-kernel" or name not in alike:
+            yield f"{name} {version}"
 
 
 def _cost(result: dict[str, Any]) -> str:
     tokens = result.get("total_tokens") if "total_tokens" in result else result["token_usage"]["total_tokens"]
     cost = result.get("total_cost_usd") if "total_cost_usd" in result else result["cost_usd"]
-    return f"{'tokens unknown' if tokens is None else f'{tokens} tokens'}, " + (
-        "cost unknown" if cost is None else f"${cost:.4f}"
-    )
+    return f"{amounts.tokens(tokens)}, {amounts.cost(cost)}"
 
 
 def _at(gate: str | None) -> str:

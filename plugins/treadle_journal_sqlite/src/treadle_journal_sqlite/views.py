@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from treadle import JournalEntry, Record, StepResult, StepStatus
+from treadle import JournalEntry, Record, StepResult, StepStatus, amounts
 from treadle.contracts.results import json_value
 from treadle_journal_sqlite.encoding import undecided
 from treadle_journal_sqlite.journal import SqliteJournal
@@ -194,4 +194,4 @@ def _came_to(data: Mapping[str, Any]) -> str:
     if response is None:
         return "done"
     tokens = response.usage.total_tokens
-    return "answered" if tokens is None else f"answered, {tokens} tokens"
+    return "answered" if tokens is None else f"answered, {amounts.tokens(tokens)}"
