@@ -129,7 +129,9 @@ async def test_a_changed_file_is_shown_and_refused_until_it_is_accepted(tmp_path
     how = ("--tools", "tools.py", "-s", "secret=hush-hush", "--json")
     refused = await treadle("resume", run_id, *how, cwd=tmp_path, **env(server))
     assert refused.returncode == 2
-    assert f"flow.yaml has changed since run {run_id} began:" in refused.stderr
+    assert refused.stderr.splitlines()[0] == "--- flow.yaml as it was", "what has changed comes first"
+    last = f"error: flow.yaml has changed since run {run_id} began; --accept-changes goes on with "
+    assert refused.stderr.splitlines()[-1].startswith(last), "and the advice is a line of its own"
     assert '-      "prompt": "Go on from {state.notes}",' in refused.stderr
     assert '+      "prompt": "Go back to {state.notes}",' in refused.stderr
     assert "hush-hush" not in refused.stderr
@@ -137,7 +139,7 @@ async def test_a_changed_file_is_shown_and_refused_until_it_is_accepted(tmp_path
     (tmp_path / "flow.yaml").write_text(FLOW, encoding="utf-8")
     (tmp_path / "desk.yaml").write_text(desk.replace("Do it.", "Do it well."), encoding="utf-8")
     refused = await treadle("resume", run_id, *how, cwd=tmp_path, **env(server))
-    assert f"error: desk.yaml has changed since run {run_id} began:" in refused.stderr
+    assert f"\nerror: desk.yaml has changed since run {run_id} began; " in refused.stderr
     assert '+  "system_prompt": "Do it well."' in refused.stderr
     (tmp_path / "flow.yaml").write_text(FLOW.replace("Go on from", "Go back to"), encoding="utf-8")
     server.reply(Json(completion("as you like")))
@@ -195,7 +197,7 @@ steps:
     assert json.loads(again.stdout)["final_state"]["notes"] == "water", "a fork can be forked"
     (tmp_path / "flow.yaml").write_text(text.replace("{state.notes}", "{state.notes}!"), encoding="utf-8")
     refused = await treadle("fork", run["run_id"], "--at", "draft", cwd=tmp_path, **env(server))
-    assert f"flow.yaml has changed since run {run['run_id']} began:" in refused.stderr
+    assert f"\nerror: flow.yaml has changed since run {run['run_id']} began; " in refused.stderr
     server.reply(Json(completion("new")))
     how = ("fork", run["run_id"], "--at", "draft", "--accept-changes", "--json")
     assert json.loads((await treadle(*how, cwd=tmp_path, **env(server))).stdout)["final_state"]["draft"] == "new"

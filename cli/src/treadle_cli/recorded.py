@@ -187,12 +187,15 @@ def _workflow(
     if changed and not accept_changes:
         import difflib  # here, as every command imports this module
 
-        lines = []
         for file, (before, after) in changed.items():
-            lines += [f"{file} has changed since run {record.run_id} began:"]
-            lines += difflib.unified_diff(before, after, f"{file} as it was", f"{file} now", lineterm="")
-        hint = "--accept-changes goes on with it as it is now; steps that have finished keep their results"
-        raise ConfigurationError("\n".join(lines), hint=hint)
+            for line in difflib.unified_diff(before, after, f"{file} as it was", f"{file} now", lineterm=""):
+                stderr.line(treadle.hide_secrets(line))
+            stderr.line()
+        have = "has" if len(changed) == 1 else "have"
+        raise ConfigurationError(
+            f"{' and '.join(changed)} {have} changed since run {record.run_id} began",
+            hint="--accept-changes goes on with what is there now, and steps that have finished keep their results",
+        )
     for file in changed:
         stderr.line(f"warning: {file} has changed since the run began; steps that have finished keep their results")
     return now
