@@ -91,7 +91,7 @@ def test_a_link_to_nowhere_is_in_the_way_as_well(invoke: Invoke, tmp_path: Path)
 def test_a_file_where_the_folder_belongs(invoke: Invoke, tmp_path: Path, folder: str) -> None:
     (tmp_path / "file").touch()
     result = invoke("init", folder)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert re.fullmatch(r"error: file\S* cannot be written: (File exists|Not a directory)\n", result.stderr)
 
 
@@ -100,7 +100,7 @@ def test_a_folder_that_may_not_be_written(invoke: Invoke, tmp_path: Path) -> Non
     (tmp_path / "closed").mkdir(mode=0o500)
     result = invoke("init", "closed")
     assert (result.exit_code, result.stderr) == (
-        1,
+        2,
         f"error: {Path('closed', 'workflow.yaml')} cannot be written: Permission denied\n",
     )
 
@@ -111,7 +111,7 @@ def test_a_disk_that_refuses_is_told(invoke: Invoke, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Path, "write_text", refuse)
     result = invoke("init")
-    assert (result.exit_code, result.stderr) == (1, "error: workflow.yaml cannot be written: Permission denied\n")
+    assert (result.exit_code, result.stderr) == (2, "error: workflow.yaml cannot be written: Permission denied\n")
 
 
 def test_the_default_provider_is_taken_where_its_key_is_set(invoke: Invoke, tmp_path: Path) -> None:

@@ -272,7 +272,7 @@ def test_wrong_uses(invoke: Invoke, tmp_path: Path, args: list[str], error: str)
 def test_a_file_that_cannot_be_written(invoke: Invoke) -> None:
     result = invoke("schema", "-o", "no/such/folder.json")
     assert (result.exit_code, result.stderr) == (
-        1,
+        2,
         f"error: {Path('no/such/folder.json')} cannot be written: No such file or directory\n",
     )
 

@@ -7,8 +7,17 @@ from typing import Any
 import pytest
 
 import treadle
-from treadle import Host, RunResult, RunStatus, StepResult, StepStatus
-from treadle_cli.summary import failure_lines, last_line, result_text, written
+from treadle import (
+    ConfigurationError,
+    CredentialError,
+    Host,
+    RunResult,
+    RunStatus,
+    StepError,
+    StepResult,
+    StepStatus,
+)
+from treadle_cli.summary import exit_code, failure_lines, last_line, result_text, written
 
 
 def result_of(status: RunStatus, *steps: StepResult, **fields: Any) -> RunResult:
@@ -57,10 +66,52 @@ def test_a_run_that_was_ended_says_why_once() -> None:
     assert failure_lines(result) == ["error: interrupted by Ctrl-C"]
 
 
-def test_the_last_line_has_status_time_tokens_cost_and_id() -> None:
-    assert last_line(result_of(RunStatus.SUCCESS)) == "success after 4.2 s, 1,200 tokens, $0.0012, run r1"
+def test_the_last_line_has_status_time_tokens_cost_and_the_id_of_a_run_that_others_know() -> None:
+    assert (
+        last_line(result_of(RunStatus.SUCCESS), is_recorded=True)
+        == "success after 4.2 s, 1,200 tokens, $0.0012, run r1"
+    )
     unknown = result_of(RunStatus.FAILED, total_tokens=None, total_cost_usd=None)
-    assert last_line(unknown) == "failed after 4.2 s, tokens unknown, cost unknown, run r1"
+    assert last_line(unknown, is_recorded=False) == "failed after 4.2 s, tokens unknown, cost unknown, not recorded"
+
+
+def _of_a_child(error: Exception) -> StepError:
+    outer = StepError("step 'ask': it failed")
+    outer.__cause__ = error
+    return outer
+
+
+MISTAKE, FAILURE = CredentialError("OPENAI_API_KEY is not set"), StepError("no bucket")
+
+
+@pytest.mark.parametrize(
+    ("status", "errors", "code"),
+    [
+        (RunStatus.SUCCESS, [], 0),
+        (RunStatus.SUCCESS, [MISTAKE], 0),  # on_step_failure: continue
+        (RunStatus.FAILED, [FAILURE], 1),
+        (RunStatus.FAILED, [MISTAKE], 2),
+        (RunStatus.FAILED, [MISTAKE, ConfigurationError("no base_url")], 2),
+        (RunStatus.FAILED, [_of_a_child(MISTAKE)], 2),
+        (RunStatus.FAILED, [_of_a_child(FAILURE)], 1),
+        (RunStatus.FAILED, [MISTAKE, FAILURE], 1),
+        (RunStatus.FAILED, [None], 1),
+        (RunStatus.FAILED, [], 1),
+        (RunStatus.TIMEOUT, [MISTAKE], 1),
+        (RunStatus.CANCELLED, [MISTAKE], 1),
+        (RunStatus.BUDGET_EXCEEDED, [], 1),
+    ],
+)
+def test_a_run_that_failed_by_mistakes_in_the_settings_alone_is_told_apart(
+    status: RunStatus, errors: list[Exception | None], code: int
+) -> None:
+    failed = [step(f"s{at}", StepStatus.FAILED, exception=error) for at, error in enumerate(errors)]
+    assert exit_code(result_of(status, *failed), may_pause=True) == code
+
+
+def test_a_pause_that_nobody_can_end_is_a_failure() -> None:
+    paused = result_of(RunStatus.PAUSED)
+    assert (exit_code(paused, may_pause=True), exit_code(paused, may_pause=False)) == (0, 1)
 
 
 def test_short_values_are_lines_and_long_ones_have_a_heading() -> None:

@@ -121,8 +121,26 @@ async def test_a_wrong_answer_is_told_and_nothing_goes_on(tmp_path, options, mes
 async def test_a_run_that_is_not_recorded_says_that_nobody_can_answer_it(tmp_path):
     (tmp_path / "flow.yaml").write_text(FLOW, encoding="utf-8")
     done = await treadle("run", "flow.yaml", "--no-journal", cwd=tmp_path)
-    assert "the run is not recorded, so nobody can answer it" in done.stderr
+    warning, *_ = done.stderr.splitlines()
+    assert warning == "warning: step 'review' may wait for an answer, which nobody can give: no journal is kept"
+    assert "error: the run is not recorded, so nobody can answer it; begin it again with a journal" in done.stderr
     assert "treadle resume" not in done.stderr
+    assert (done.returncode, done.stderr.splitlines()[-1].endswith(", not recorded")) == (1, True)
+
+
+async def test_a_gate_of_a_workflow_below_is_told_before_a_run_that_is_not_recorded(tmp_path):
+    (tmp_path / "flow.yaml").write_text(FLOW, encoding="utf-8")
+    outer = "name: outer\nsteps: [{id: sub, type: subworkflow, workflow_path: flow.yaml}]\n"
+    (tmp_path / "outer.yaml").write_text(outer, encoding="utf-8")
+    done = await treadle("run", "outer.yaml", "--no-journal", cwd=tmp_path)
+    assert "warning: step 'sub.review' may wait for an answer" in done.stderr
+    assert done.returncode == 1
+
+
+async def test_a_replay_ends_at_a_gate_and_has_not_failed(tmp_path):
+    run_id, _ = await begun(tmp_path)
+    done = await treadle("replay", "flow.yaml", "--recording", run_id, cwd=tmp_path)
+    assert (done.returncode, "a replay ends here, as nobody can answer it" in done.stderr) == (0, True), done.stderr
 
 
 async def test_a_tool_call_of_an_agent_is_allowed_in_another_process_and_no_model_call_is_repeated(tmp_path):

@@ -363,3 +363,21 @@ async def test_steps_inside_steps_are_recorded_replayed_and_known_by_their_names
     again = await treadle("replay", "flow.yaml", "-r", "rec.json", "--json", cwd=tmp_path)
     assert json.loads(again.stdout)["final_state"] == first["final_state"]
     assert "warning" not in again.stderr
+
+
+async def test_a_replay_without_the_tools_of_the_run_asks_for_them(tmp_path, server):
+    tools = 'import treadle\n\n\n@treadle.tool\ndef add(a: int, b: int) -> int:\n    "Add."\n    return a + b\n'
+    put(tmp_path, flow_yaml=FLOW.replace("output: a}", "output: a, tools: [{name: add}]}", 1), tools_py=tools)
+    server.reply(Json(completion("water")), Json(completion("wet")))
+    how = ("--record", "rec.json", "--tools", "tools.py", "--json")
+    done = await treadle("run", "flow.yaml", *how, cwd=tmp_path, **env(server))
+    run_id = json.loads(done.stdout)["run_id"]
+    of_file = await treadle("replay", "flow.yaml", "--recording", "rec.json", cwd=tmp_path)
+    why = "the tools: 'add' is not registered now (treadle replay takes tools of your own with --tools FILE)"
+    assert (of_file.returncode, why in of_file.stderr, "description of" in of_file.stderr) == (1, True, False)
+    of_run = await treadle("replay", "flow.yaml", "--recording", run_id, cwd=tmp_path)
+    error = "error: this run had tool 'add', which is not registered now; give it with --tools FILE"
+    assert (of_run.returncode, of_run.stderr.splitlines()[-1]) == (2, error)
+    for recorded_in in ("rec.json", run_id):
+        with_it = await treadle("replay", "flow.yaml", "--recording", recorded_in, "--tools", "tools.py", cwd=tmp_path)
+        assert (with_it.returncode, "not recorded" in with_it.stderr) == (0, True), with_it.stderr

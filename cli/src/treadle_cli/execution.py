@@ -20,7 +20,7 @@ from treadle_cli.lines import EventLines, warning_line
 from treadle_cli.output import Channel
 from treadle_cli.signals import Interrupts, cancel_on_signals
 from treadle_cli.streaming import TextStream
-from treadle_cli.summary import failure_lines, last_line, pending_lines, result_text, written
+from treadle_cli.summary import exit_code, failure_lines, last_line, pending_lines, result_text, written
 
 __all__ = ["Display", "execute_and_print"]
 
@@ -33,6 +33,7 @@ class Display:
     :param shows_text: whether replies are written to stdout as they arrive.
     :param debugging: whether a failed step is shown with its traceback.
     :param again: options that a command which goes on with the run needs as well.
+    :param is_replay: whether it is no run of its own: where the recorded one paused, it has come to its end.
     """
 
     stdout: Channel
@@ -43,6 +44,7 @@ class Display:
     shows_text: bool
     debugging: bool = False
     again: str = ""
+    is_replay: bool = False
 
     @classmethod
     def of(
@@ -55,6 +57,7 @@ class Display:
         quiet: bool,
         debugging: bool,
         again: str = "",
+        is_replay: bool = False,
     ) -> Display:
         """What is shown of a run of that workflow, as its config and the terminal have it."""
         shows_text = workflow.config.stream and not as_json
@@ -68,6 +71,7 @@ class Display:
             shows_text=shows_text,
             debugging=debugging,
             again=again,
+            is_replay=is_replay,
         )
 
 
@@ -111,7 +115,9 @@ def execute_and_print(
         if execution.result is not None:
             _print_result(workflow, execution.result, display, execution)
     assert execution.result is not None
-    return execution.interrupts.exit_code or (0 if execution.result.ok else 1)
+    return execution.interrupts.exit_code or exit_code(
+        execution.result, may_pause=execution.is_recorded or display.is_replay
+    )
 
 
 async def _execute(
@@ -192,8 +198,8 @@ def _print_result(workflow: Workflow, result: RunResult, display: Display, execu
     how = display.again if execution.is_recorded else None
     for line in (
         *failure_lines(result, is_recorded=execution.is_recorded),
-        *pending_lines(result.run_id, result.pending, how),
+        *pending_lines(result.run_id, result.pending, how, is_replay=display.is_replay),
     ):
         stderr.line(line)
     if not display.quiet:
-        stderr.line(last_line(result))
+        stderr.line(last_line(result, is_recorded=execution.is_recorded))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 import treadle
-from treadle import ConfigurationError, PluginError, SecretRef, TreadleError
+from treadle import ConfigurationError, PluginError, SecretRef
 from treadle_cli.options import debug_option
 from treadle_cli.output import err, out
 
@@ -150,7 +150,8 @@ def _lack_of(host: Host, provider: str) -> str | None:
 def _write(folder: Path, files: Mapping[str, str], *, force: bool) -> list[Path]:
     """Write the files into the folder: all of them, or none where one is in the way.
 
-    :raises TreadleError: a file is there, or it cannot be written.
+    :raises ConfigurationError: it cannot be written.
+    :raises UsageError: a file is there.
     """
     paths = {folder / name: text for name, text in files.items()}
     in_the_way = [str(path) for path in paths if path.exists() or path.is_symlink()]
@@ -161,5 +162,5 @@ def _write(folder: Path, files: Mapping[str, str], *, force: bool) -> list[Path]
         for path, text in paths.items():
             path.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
-        raise TreadleError(f"{error.filename or folder} cannot be written: {error.strerror or error}") from error
+        raise ConfigurationError(f"{error.filename or folder} cannot be written: {error.strerror or error}") from error
     return list(paths)

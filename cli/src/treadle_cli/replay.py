@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,12 +86,14 @@ def replay(
     parsed = [state_args.parse_assignment(text) for text in assignments]
     host = host_without(without, tools=tools)
     recorder: Recorder = host.sole("recorder", "treadle replay").load()()
-    playback = recorder.play(
-        _recorded(recording, host, checkpoint_dir), host, strict=True, default_fallback=allow_default_fallback
-    )
+    recorded = _recorded(recording, host, checkpoint_dir)
+    playback = recorder.play(recorded, host, strict=True, default_fallback=allow_default_fallback)
     host = playback.host
     keys = {*given, *(each.path[0] for each in parsed)}
     workflow = treadle.load_workflow(file, host=host, config={"stream": False}, state_keys=keys)
+    if not isinstance(recorded, Path):
+        record = treadle.Record(recording, recorded)
+        record.check_tools(host.names("tool"), workflow, hint="give it with --tools FILE")
     state = state_args.initial_state(workflow.state, given, parsed)
     if not quiet:
         warn_of_plugins(host, stderr)
@@ -102,7 +104,13 @@ def replay(
     from treadle_cli.execution import Display, execute_and_print
 
     display = Display.of(
-        workflow, stdout=out(), stderr=stderr, as_json=as_json, quiet=quiet, debugging=is_debugging(ctx)
+        workflow,
+        stdout=out(),
+        stderr=stderr,
+        as_json=as_json,
+        quiet=quiet,
+        debugging=is_debugging(ctx),
+        is_replay=True,
     )
     code = execute_and_print(workflow, state, display, treadle.MemoryJournal())
     unused = playback.unused()
@@ -111,7 +119,7 @@ def replay(
     ctx.exit(code)
 
 
-def _recorded(recording: str, host: Host, folder: str | None) -> Path | Iterable[JournalEntry]:
+def _recorded(recording: str, host: Host, folder: str | None) -> Path | list[JournalEntry]:
     """The file, or the entries of the run."""
     path = Path(recording)
     if path.exists() or path.suffix or len(path.parts) != 1:

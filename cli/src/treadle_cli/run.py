@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,7 @@ from treadle_cli.output import Channel, err, out
 from treadle_cli.problems import warn_of_plugins
 
 if TYPE_CHECKING:
-    from treadle import Host, Journal, Recorder
+    from treadle import Host, Journal, Recorder, Workflow
 
 __all__ = ["run"]
 
@@ -114,8 +114,8 @@ def run(
 
     \b
     Exit code: 0 success, or paused
-               1 the run failed, timed out or went over its budget
-               2 a mistake in the command, the file or the settings
+               1 the run failed, timed out, went over its budget, or paused unrecorded
+               2 a mistake in the command, the file or the settings, such as a key that is not set
                130 Ctrl-C, 143 SIGTERM
                141 whoever read stdout closed it
     """
@@ -175,6 +175,9 @@ def run(
         journal: Journal | None = treadle.MemoryJournal()
     else:
         journal = open_journal(host, stderr, checkpoint_dir, must=checkpoint)
+    if not quiet and (journal is None or not journal.outlives_process):
+        for place in steps_that_pause(workflow):
+            stderr.line(f"warning: step '{place}' may wait for an answer, which nobody can give: no journal is kept")
     if recorder is not None and record is not None:
         journal = journal or treadle.MemoryJournal()
         try:
@@ -183,6 +186,18 @@ def run(
             journal.close()
             raise
     ctx.exit(execute_and_print(workflow, state, display, journal))
+
+
+def steps_that_pause(workflow: Workflow) -> Iterator[str]:
+    """The steps that may wait for somebody, those of workflows below too, each once, by a dotted path."""
+    found, pending = {id(workflow)}, [("", workflow)]
+    while pending:
+        above, each = pending.pop(0)
+        yield from (f"{above}{step.id}" for step in each.steps if step.may_pause)
+        for (step_id, _), child in each.children.items():
+            if id(child) not in found:
+                found.add(id(child))
+                pending.append((f"{above}{step_id}.", child))
 
 
 def open_journal(host: Host, stderr: Channel, folder: str | None, *, must: bool) -> Journal | None:

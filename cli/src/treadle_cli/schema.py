@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 import treadle
-from treadle import TreadleError
+from treadle import ConfigurationError, TreadleError
 from treadle_cli.options import debug_option, host_options, host_without, tools_option
 from treadle_cli.output import err, out
 
@@ -73,9 +73,9 @@ def _described(kind: str, without: Sequence[str], tools: Sequence[str]) -> dict[
 
 
 def _write(file: Path, described: dict[str, Any]) -> None:
-    """:raises TreadleError: it cannot be written."""
+    """:raises ConfigurationError: it cannot be written."""
     text = json.dumps(described, indent=2, ensure_ascii=False) + "\n"
     try:
         file.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
-        raise TreadleError(f"{file} cannot be written: {error.strerror or error}") from error
+        raise ConfigurationError(f"{file} cannot be written: {error.strerror or error}") from error

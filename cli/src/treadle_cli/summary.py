@@ -8,12 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from treadle import Pending, RunResult, RunStatus, StepResult, StepStatus, Workflow
+from treadle import (
+    ConfigurationError,
+    Pending,
+    RunResult,
+    RunStatus,
+    StepError,
+    StepResult,
+    StepStatus,
+    Workflow,
+)
 from treadle.contracts.results import json_value
 from treadle_cli import amounts
 from treadle_cli.pending import question
 
-__all__ = ["failure_lines", "last_line", "pending_lines", "result_text", "written"]
+__all__ = ["exit_code", "failure_lines", "last_line", "pending_lines", "result_text", "written"]
 
 _FAILED = (StepStatus.FAILED, StepStatus.TIMEOUT)
 
@@ -71,6 +80,24 @@ def _value_text(value: Any) -> str:
     return compact if len(compact) <= 60 else json.dumps(value, ensure_ascii=False, indent=2)
 
 
+def exit_code(result: RunResult, *, may_pause: bool) -> int:
+    """0 where the run succeeded or has paused, 2 where all that it failed by are mistakes in the command, the file or
+    the settings, such as a key that is not set, else 1.
+
+    :param may_pause: whether what it waits for can be answered.
+    """
+    if result.ok:
+        return 0 if may_pause or result.status is RunStatus.SUCCESS else 1
+    failed = [each.exception for each in result.step_results.values() if each.status in _FAILED]
+    return 2 if result.status is RunStatus.FAILED and failed and all(map(_is_mistake, failed)) else 1
+
+
+def _is_mistake(error: BaseException | None) -> bool:
+    while isinstance(error, StepError) and error.__cause__ is not None:  # that of a child run, which says more
+        error = error.__cause__
+    return isinstance(error, ConfigurationError)
+
+
 def failure_lines(result: RunResult, *, is_recorded: bool = False) -> list[str]:
     """Why a run did not succeed: each failed step, and the steps that were skipped, by reason. A paused one may have
     failed as well.
@@ -104,10 +131,13 @@ def failure_lines(result: RunResult, *, is_recorded: bool = False) -> list[str]:
     return lines
 
 
-def pending_lines(run_id: str, pending: Sequence[Pending], options: str | None = "") -> list[str]:
+def pending_lines(
+    run_id: str, pending: Sequence[Pending], options: str | None = "", *, is_replay: bool = False
+) -> list[str]:
     """What a paused run waits for, each question with the commands that answer it.
 
     :param options: what those commands need besides; None where the run is not recorded.
+    :param is_replay: whether it was to be recorded nowhere.
     """
     lines = []
     for each in pending:
@@ -120,7 +150,11 @@ def pending_lines(run_id: str, pending: Sequence[Pending], options: str | None =
         command = f"treadle resume {run_id}{f' {options}' if options else ''}"
         lines += [f"    {command} {how}" for how in _ways_to_answer(each)]
     if lines and options is None:
-        lines.append("the run is not recorded, so nobody can answer it")
+        lines.append(
+            "a replay ends here, as nobody can answer it"
+            if is_replay
+            else "error: the run is not recorded, so nobody can answer it; begin it again with a journal"
+        )
     return lines
 
 
@@ -138,13 +172,13 @@ def _tries(result: StepResult) -> str:
     return f" (attempt {result.attempts})" if result.attempts > 1 else ""
 
 
-def last_line(result: RunResult) -> str:
-    """Status, time, tokens, cost and the run's id."""
+def last_line(result: RunResult, *, is_recorded: bool) -> str:
+    """Status, time, tokens, cost and the run's id, where other commands know it."""
     return ", ".join(
         [
             f"{result.status} after {amounts.duration(result.total_duration_ms / 1000)}",
             amounts.tokens(result.total_tokens),
             amounts.cost(result.total_cost_usd, result.budget_usd),
-            f"run {result.run_id}",
+            f"run {result.run_id}" if is_recorded else "not recorded",
         ]
     )

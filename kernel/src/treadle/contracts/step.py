@@ -364,11 +364,14 @@ class Step(BaseModel, ABC):
     loads, and what it reads or writes is known to the checks without further code.
 
     :cvar needs: roles that must be served for this step type to work, e.g. ``("memory",)``.
+    :cvar may_pause: whether its steps may wait for a person, as ``approval_gate`` does: before a run that is recorded
+        nowhere, that is said.
     """
 
     # Of all step types, a run pays for the validators of those that its workflow has.
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
     needs: ClassVar[tuple[Role, ...]] = ()
+    may_pause: ClassVar[bool] = False
 
     id: str = Field(pattern=r"^\w[\w.-]*$", description="names the step; unique in the workflow")
     type: str = Field(description="the step type")

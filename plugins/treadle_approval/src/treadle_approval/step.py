@@ -26,6 +26,7 @@ class ApprovalGate(Step):
     A rejection is an answer like another: the run goes on, and later steps look at it.
     """
 
+    may_pause = True
     # For editors; what choices of one's own allow, only the checks know.
     model_config = ConfigDict(
         json_schema_extra={

@@ -114,11 +114,19 @@ def _tools(recorded: Sequence[Any], now: Sequence[Any]) -> Iterator[str]:
     told = [f"'{name}' is new" for name in after if name not in before]
     told += [f"'{name}' is gone" for name in before if name not in after]
     for name in (name for name in after if name in before):
+        if _is_stand_in(after[name]) and not _is_stand_in(before[name]):
+            told.append(f"'{name}' is not registered now (treadle replay takes tools of your own with --tools FILE)")
+            continue
         for key in sorted(before[name].keys() | after[name].keys()):
             told += _changed(f"{key} of '{name}'", before[name].get(key), after[name].get(key))
     if not told and not fits(list(recorded), list(now)):
         told = ["their order"]
     yield from (f"the tools: {each}" for each in told)
+
+
+def _is_stand_in(tool: Mapping[str, Any]) -> bool:
+    """Whether a model is told of it by its name alone: so it is of a tool that nobody has here."""
+    return not tool.get("description") and not (tool.get("parameters") or {}).get("properties")
 
 
 def _changed(name: str, before: Any, after: Any) -> Iterator[str]:
