@@ -8,7 +8,7 @@ from pathlib import Path
 __all__ = ["close_match", "did_you_mean", "only_match", "similar_file"]
 
 _ALIKE = 0.65
-"""How alike a name must be (:meth:`difflib.SequenceMatcher.ratio`): 'urn' is like 'run', 'nope' is not like 'openai'."""
+"""How alike a name must be (`SequenceMatcher.ratio` of difflib): 'urn' is like 'run', 'nope' is not like 'openai'."""
 
 
 def close_match(name: str, known: Iterable[str]) -> str | None:

@@ -292,7 +292,16 @@ async def test_without_a_base_url_the_remedy_is_named() -> None:
     async with GenericOpenAIProvider("generic_openai", GenericOpenAISettings()) as provider:
         with pytest.raises(ConfigurationError) as caught:
             await response_to(provider, ask())
-        problem = "no base_url says where the server is; set the provider's base_url, or GENERIC_OPENAI_BASE_URL"
+        problem = (
+            "no base_url says where the server is; "
+            "set providers.generic_openai.base_url in treadle.yaml, or GENERIC_OPENAI_BASE_URL"
+        )
         assert str(caught.value) == f"provider 'generic_openai': {problem}"
         # Where a document is checked the variable may not be set: that is the deployment's, not the document's.
         assert list(provider.check(ask())) == []
+        assert list(provider.check_steps(["a"])) == [("base_url", problem)], "so it is a doubt and no error"
+    own = GenericOpenAIProvider("ours", GenericOpenAISettings())
+    ((_, doubt),) = own.check_steps(["a"])
+    assert doubt.endswith("; set providers.ours.base_url in treadle.yaml"), "the environment speaks to no other name"
+    there = GenericOpenAIProvider("ours", GenericOpenAISettings(base_url="http://localhost:8000"))
+    assert list(there.check_steps(["a"])) == []

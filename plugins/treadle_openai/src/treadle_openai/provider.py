@@ -7,7 +7,7 @@ provider is entered, the SDK on the first exchange, both in a worker thread.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -35,6 +35,8 @@ _EMBED_BATCH = 2048
 """Most inputs of one request: https://platform.openai.com/docs/api-reference/embeddings/create"""
 
 _OPENAI_MODELS = re.compile(r"(gpt-|chatgpt-|o\d|codex-|computer-use-|text-embedding-|davinci-|babbage-|ft:)")
+
+_NOWHERE = "no base_url says where the server is"
 
 _REASONING_LEFT_OUT = (
     "the server could not read the encrypted reasoning of earlier turns (it may be another account's, or too old); "
@@ -197,12 +199,19 @@ class GenericOpenAIProvider(_OpenAICompatible):
     is_openai = False
     settings: GenericOpenAISettings
 
+    @property
+    def _say_where(self) -> str:
+        own = ", or GENERIC_OPENAI_BASE_URL" if self.name == "generic_openai" else ""  # which speaks to no other
+        return f"set providers.{self.name}.base_url in treadle.yaml{own}"
+
+    def check_steps(self, step_ids: Collection[str]) -> Iterable[tuple[str, str]]:
+        """That nothing says where the server is: here, that is; where the workflow is run something may."""
+        if self.settings.base_url is None:
+            yield "base_url", f"{_NOWHERE}; {self._say_where}"
+
     def _base_url(self) -> str:
         if self.settings.base_url is None:
-            raise ConfigurationError(
-                f"provider '{self.name}': no base_url says where the server is",
-                hint="set the provider's base_url, or GENERIC_OPENAI_BASE_URL",
-            )
+            raise ConfigurationError(f"provider '{self.name}': {_NOWHERE}", hint=self._say_where)
         return self.settings.base_url
 
     def _key(self) -> str | None:
