@@ -87,6 +87,15 @@ def test_the_suite_that_a_plugin_ships_is_run(program: Any, strangers: Callable[
     assert again["plugins"][0]["faults"] == data["plugins"][0]["faults"]
 
 
+def test_what_no_label_of_the_suite_names_is_told_as_not_tried(program: Any, strangers: Callable[..., Path]) -> None:
+    labels = SUITE.replace("tool wave", "tool waver")
+    folder = wave(strangers, wave_checks=labels)
+    ended = program("plugins", "check", "wave", env=at(folder))
+    assert ended.out.splitlines()[-1] == "  not tried, as no label of its own checks names it: tool 'wave'"
+    (checked,) = json.loads(program("plugins", "check", "wave", "--json", env=at(folder)).out)["plugins"]
+    assert checked["untried"] == ["tool 'wave'"]
+
+
 @pytest.mark.parametrize(
     ("suite", "fault"),
     [

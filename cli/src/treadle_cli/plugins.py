@@ -125,8 +125,8 @@ def _as_json(host: Host) -> dict[str, Any]:
 def check(ctx: click.Context, names: Sequence[str], as_json: bool, without: Sequence[str]) -> None:
     """Check the plugins of these names, or all: metadata, what their import brings along, everything they offer.
 
-    A plugin may ship a contract suite, as an entry point of the group treadle.checks; it is run. A disabled plugin is
-    not imported.
+    A plugin may ship a contract suite, as an entry point of the group treadle.checks; it is run, and what it offers
+    beside what the labels of the suite name is told as not tried. A disabled plugin is not imported.
 
     Exit code: 0 where every plugin is good, 1 where one is not, 2 for a name that is not installed.
     """
@@ -179,6 +179,8 @@ def _print_checked(checked: CheckedPlugin, stdout: Channel) -> None:
     for each in suite:
         if each.fault:
             stdout.line(f"  {each.label}: {each.fault}")
+    if checked.untried:
+        stdout.line(f"  not tried, as no label of its own checks names it: {', '.join(checked.untried)}")
 
 
 def _checked_json(checked: CheckedPlugin) -> dict[str, Any]:
@@ -190,6 +192,7 @@ def _checked_json(checked: CheckedPlugin) -> dict[str, Any]:
         "state": str(report.state),
         "ok": checked.ok,
         "faults": checked.faults,
+        "untried": checked.untried,
         "import_ms": None if checked.import_seconds is None else round(checked.import_seconds * 1000, 3),
         "suite": None
         if checked.suite is None

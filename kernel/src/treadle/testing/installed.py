@@ -22,7 +22,8 @@ __all__ = ["CHECKS", "CheckedPlugin", "SuiteResult", "check_installed"]
 
 CHECKS = "treadle.checks"
 """Entry points of this group, each named like the plugin it belongs to, are functions without arguments that give the
-plugin's contract suite: label -> async function without arguments. Nothing but the check imports them."""
+plugin's contract suite: label -> async function without arguments. A label names the offer that it tries, as in
+``tool acme``. Nothing but the check imports them."""
 
 _SECONDS = 120.0
 
@@ -56,6 +57,18 @@ class CheckedPlugin:
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return not self.faults and not any(each.fault for each in self.suite or ())
+
+    @property
+    def untried(self) -> list[str]:
+        """What it offers beside what the labels of its own suite name, each as ``tool 'acme'``; nothing without one."""
+        if self.suite is None:
+            return []
+        labels = "\n".join(each.label for each in self.suite)
+        return [
+            f"{each.role.replace('_', ' ')} '{each.name}'"
+            for each in self.report.offers
+            if not re.search(rf"(?<![\w-]){re.escape(each.name)}(?![\w-])", labels)
+        ]
 
 
 def check_installed(host: Host, report: PluginReport) -> CheckedPlugin:
