@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-from treadle import DocumentError, TreadleError
+from treadle import DocumentError, TreadleError, prints_on_stderr
 from treadle_cli.first_party import first_party
 from treadle_cli.lazy_group import LazyGroup
 from treadle_cli.options import HOST, config_option, debug_option, host_without, is_debugging, is_safe, plugin_options
-from treadle_cli.output import ReaderGone, abandon_stdout, err, prepare_streams, prints_on_stderr
+from treadle_cli.output import ReaderGone, abandon_stdout, err, prepare_streams
 from treadle_cli.problems import count_problems
 
 __all__ = ["main", "treadle_command"]

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
 from typing import TextIO
 
 from treadle import TreadleError
+from treadle.printing import results_stream
 
 __all__ = [
     "Channel",
@@ -20,11 +19,7 @@ __all__ = [
     "out",
     "prepare_streams",
     "printable",
-    "prints_on_stderr",
 ]
-
-_kept: list[TextIO | None] = []
-"""stdout, while what others print goes to stderr."""
 
 
 class ReaderGone(Exception):
@@ -111,23 +106,12 @@ def abandon_stdout() -> None:
 
 def out() -> Channel:
     """Where results go."""
-    return Channel(_kept[-1] if _kept else sys.stdout, "stdout", required=True)
+    return Channel(results_stream(), "stdout", required=True)
 
 
 def err() -> Channel:
     """Where everything else goes."""
     return Channel(sys.stderr, "stderr", required=False)
-
-
-@contextmanager
-def prints_on_stderr() -> Iterator[None]:
-    """Let ``print`` in tools and plugins write to stderr: stdout has results and nothing else, see :func:`out`."""
-    _kept.append(sys.stdout)
-    try:
-        with redirect_stdout(sys.stderr):
-            yield
-    finally:
-        _kept.pop()
 
 
 def prepare_streams() -> None:

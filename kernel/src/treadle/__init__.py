@@ -56,6 +56,7 @@ _HOMES = {
         ReasoningDelta ReasoningPart Source StopReason StreamEvent SystemMessage TextDelta TextPart
         ToolCallDelta ToolCallPart ToolChoice ToolMessage ToolResultPart ToolSpec Usage UserMessage UserPart
     """,
+    "treadle.printing": "prints_on_stderr results_stream",
     "treadle.redaction": "Redactor hide_secrets",
     "treadle.tools": "BaseTool FunctionTool ToolRegistry tool",
 }

@@ -378,6 +378,8 @@ from treadle.messages import (
 from treadle.messages import (
     UserPart as UserPart,
 )
+from treadle.printing import prints_on_stderr as prints_on_stderr
+from treadle.printing import results_stream as results_stream
 from treadle.redaction import Redactor as Redactor
 from treadle.redaction import hide_secrets as hide_secrets
 from treadle.tools import BaseTool as BaseTool

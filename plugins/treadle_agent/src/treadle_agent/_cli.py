@@ -55,6 +55,7 @@ def _options(function: Any) -> Any:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--tools", metavar="FILE", multiple=True, help="Tools of one's own: a file, or module:name.")
 @click.option("--without", metavar="PLUGIN", multiple=True, help="Leave a plugin out. Repeatable.")
+@treadle.prints_on_stderr()
 def inspect(file: str, as_json: bool, tools: Sequence[str], without: Sequence[str]) -> None:
     """Show the agent in FILE: model and prices, prompt, tools, the agents it uses, the shape of its reply.
 
@@ -68,9 +69,9 @@ def inspect(file: str, as_json: bool, tools: Sequence[str], without: Sequence[st
         click.echo(str(warning), err=True)
     described = describe(_definition(workflow, file), partial(_definition, workflow), host, partial(_prices, host))
     if as_json:
-        click.echo(json.dumps(described, ensure_ascii=False, indent=2))
+        _print(json.dumps(described, ensure_ascii=False, indent=2))
     else:
-        click.echo("\n".join(lines_of(described)))
+        _print("\n".join(lines_of(described)))
 
 
 @agent.command(short_help="Take one turn of an agent.")
@@ -78,6 +79,7 @@ def inspect(file: str, as_json: bool, tools: Sequence[str], without: Sequence[st
 @click.option("-m", "--message", required=True, metavar="TEXT", help="What to say; - reads stdin.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: reply, cost, tokens, model calls.")
 @_options
+@treadle.prints_on_stderr()
 def run(
     file: str,
     message: str,
@@ -95,7 +97,7 @@ def run(
 
     host = _host(without, tools)
     text = sys.stdin.read() if message == "-" else message
-    view = TurnView(partial(click.echo, nl=False))
+    view = TurnView(partial(_print, nl=False))
 
     async def take() -> Any:
         async with treadle.open(host=host) as session:
@@ -115,11 +117,16 @@ def run(
             "iterations": result.iterations,
             "conversation": json_value(result.conversation),
         }
-        click.echo(json.dumps(data, ensure_ascii=False, indent=2))
+        _print(json.dumps(data, ensure_ascii=False, indent=2))
     elif view.has_text:
         view.end_line()
     else:
-        click.echo(shown(result.reply))
+        _print(shown(result.reply))
+
+
+def _print(text: str, *, nl: bool = True) -> None:
+    """A result, apart from what tools print."""
+    click.echo(text, nl=nl, file=treadle.results_stream())
 
 
 @agent.command(short_help="Talk with an agent.")

@@ -45,6 +45,7 @@ class _Secret(click.ParamType):  # type: ignore[type-arg]  # generic from click 
 @click.option("--checkpoint-dir", metavar="DIR", help="Read DIR/journal.db, whatever treadle.yaml says.")
 @click.option("--tools", metavar="FILE", multiple=True, help="Tools of one's own: a file, or module:name. Repeatable.")
 @click.option("--without", metavar="PLUGIN", multiple=True, help="Leave a plugin out. Repeatable.")
+@treadle.prints_on_stderr()
 def serve(
     host: str,
     port: int,
@@ -118,7 +119,8 @@ def _serve(host: Host, journal: Journal, address: str, port: int, token: str | N
 
                     stop: Callable[[str], object] = await nursery.start(run)
                     name = f"[{address}]" if ":" in address else address
-                    click.echo(f"listening on http://{name}:{listeners[0].socket.getsockname()[1]}")
+                    url = f"http://{name}:{listeners[0].socket.getsockname()[1]}"
+                    click.echo(f"listening on {url}", file=treadle.results_stream())
                     async for number in signals:
                         if received:
                             os._exit(128 + number)

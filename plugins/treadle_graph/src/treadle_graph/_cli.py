@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +37,7 @@ __all__ = ["visualize"]
     multiple=True,
     help="Leave a plugin out, by its name in `treadle plugins`. Repeatable.",
 )
+@treadle.prints_on_stderr()
 def visualize(file: str, format_: str, output: str | None, without: Sequence[str]) -> None:
     """Draw the steps of a workflow file and what they wait for.
 
@@ -85,7 +85,7 @@ def _has_lines() -> bool:
     from treadle_graph.terminal import UNICODE
 
     try:
-        UNICODE.all.encode(getattr(sys.stdout, "encoding", None) or "ascii")
+        UNICODE.all.encode(getattr(treadle.results_stream(), "encoding", None) or "ascii")
     except (UnicodeEncodeError, LookupError):
         return False
     return True
@@ -93,7 +93,7 @@ def _has_lines() -> bool:
 
 def _print(drawing: str) -> None:
     try:
-        click.echo(drawing, nl=False)
+        click.echo(drawing, nl=False, file=treadle.results_stream())
     except BrokenPipeError:  # whoever read it has seen enough, which the main program deals with
         raise
     except OSError as error:
