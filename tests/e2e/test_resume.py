@@ -239,3 +239,19 @@ async def test_to_list_runs_or_to_replay_one_makes_no_journal(tmp_path):
     assert done.returncode == 2
     assert "there is no file 'abc', and there is no journal at .treadle/journal.db" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_runs_are_deleted_from_the_journal_that_is_named_and_by_nothing_but_their_age(tmp_path):
+    flow = "name: flow\nconfig: {provider: mock}\nsteps: [{id: a, type: llm_call, prompt: hi}]\n"
+    (tmp_path / "flow.yaml").write_text(flow, encoding="utf-8")
+    for where in ([], ["--checkpoint-dir", "kept"]):
+        assert (await treadle("run", "flow.yaml", *where, cwd=tmp_path)).returncode == 0
+    refused = await treadle("runs", "--workflow", "other", "prune", "--older-than", "0h", cwd=tmp_path)
+    assert (refused.returncode, "--workflow is for the list, and not for prune" in refused.stderr) == (2, True)
+    for named in (["runs", "--checkpoint-dir", "kept", "prune"], ["runs", "prune", "--checkpoint-dir", "kept"]):
+        done = await treadle(*named, "--older-than", "0h", "--dry-run", cwd=tmp_path)
+        assert done.stdout == "1 run would be deleted\n"
+    done = await treadle("runs", "--checkpoint-dir", "kept", "prune", "--older-than", "0h", cwd=tmp_path)
+    assert done.stdout == "1 run deleted\n"
+    left = [(await treadle("runs", *where, cwd=tmp_path)).stdout for where in ([], ["--checkpoint-dir", "kept"])]
+    assert [len(each.splitlines()) for each in left] == [1, 0]

@@ -114,8 +114,8 @@ def run(
 
     \b
     Exit code: 0 success, or paused
-               1 the run failed, timed out, went over its budget, or paused unrecorded
-               2 a mistake in the command, the file or the settings, such as a key that is not set
+               1 it failed, timed out, overspent, or paused unrecorded
+               2 a mistake in the command, the file or the settings (no key)
                130 Ctrl-C, 143 SIGTERM
                141 whoever read stdout closed it
     """

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 import treadle
 from treadle import ConfigurationError, Record, amounts
@@ -26,6 +27,7 @@ from treadle_journal_sqlite.views import find_run, list_runs, run_object, run_ve
 __all__ = ["runs", "show"]
 
 _STATUSES = ["success", "failed", "timeout", "paused", "cancelled", "budget_exceeded", "running", "interrupted"]
+_FOLDER = "treadle_journal_sqlite.folder"
 _DAYS = re.compile(r"(\d+)(d|h)")
 
 
@@ -56,7 +58,7 @@ def _folder_option(function: _Function) -> _Function:
         "--runs-dir",
         "folder",
         metavar="DIR",
-        help="Read DIR/journal.db, whatever treadle.yaml says.",
+        help="Look in DIR/journal.db, whatever treadle.yaml says.",
     )(function)
 
 
@@ -90,6 +92,11 @@ def runs(ctx: click.Context, /, as_json: bool, folder: str | None, **filters: An
     all others.
     """
     if ctx.invoked_subcommand is not None:
+        ctx.meta[_FOLDER] = folder
+        for each in ctx.command.params:
+            is_given = ctx.get_parameter_source(each.name or "") is ParameterSource.COMMANDLINE
+            if is_given and each.name in {"as_json", *filters}:
+                raise click.UsageError(f"{each.opts[0]} is for the list, and not for {ctx.invoked_subcommand}")
         return
     try:
         with _journal(ctx, folder) as journal:
@@ -118,14 +125,15 @@ def _table(found: Sequence[Mapping[str, Any]], *, has_head: bool) -> Iterator[st
 @runs.command(short_help="Delete runs from the journal.")
 @click.option("--older-than", metavar="AGE", required=True, help="Those that began longer ago: 30d, 12h.")
 @click.option("--dry-run", is_flag=True, help="Only say how many.")
+@_folder_option
 @click.pass_context
-def prune(ctx: click.Context, older_than: str, dry_run: bool) -> None:
+def prune(ctx: click.Context, older_than: str, dry_run: bool, folder: str | None) -> None:
     """Delete runs that began long ago. Those under way stay."""
     age = _DAYS.fullmatch(older_than)
     if age is None:
         raise click.BadParameter(f"{older_than!r} is no age; write 30d or 12h", param_hint="--older-than")
     before = time.time() - int(age[1]) * (86400 if age[2] == "d" else 3600)
-    with _journal(ctx) as journal:
+    with _journal(ctx, folder or ctx.meta.get(_FOLDER)) as journal:
         old = [run["run_id"] for run in list_runs(journal, until=before) if run["status"] != "running"]
         if not dry_run:
             journal.delete(old)
