@@ -180,3 +180,11 @@ def test_a_name_is_suggested_only_where_it_is_alike(invoke: Invoke, args: tuple[
     result = invoke(*args)
     assert result.exit_code == 2
     assert result.stderr.startswith(f"error: {error}")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's full device")
+@pytest.mark.parametrize("args", [("--help",), ("run", "--help"), ("info",), ("feed", "cat")])
+def test_stdout_that_cannot_be_written_is_told(program: Any, pets: dict[str, str], args: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("wb") as full, program.start(*args, env=pets, stdout=full) as process:
+        code, said = process.wait(30), process.stderr.read().replace(b"imported\n", b"")
+    assert (code, said) == (1, b"error: stdout cannot be written: No space left on device\n")

@@ -30,7 +30,12 @@ class _Treadle(LazyGroup):
 
     def main(self, *args: Any, **extra: Any) -> Any:
         prepare_streams()
-        return super().main(*args, **extra)
+        try:
+            return super().main(*args, **extra)
+        except OSError as error:  # of a help, which is written before any command is there
+            if not _is_of_stdout(error):
+                raise
+            sys.exit(_report(error, debugging=False))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """As :class:`LazyGroup` does it. A package's command gets those of the group's own options that it lacks."""
@@ -102,6 +107,10 @@ def _report(error: BaseException, *, debugging: bool) -> int:
         return ReaderGone.exit_code
     if isinstance(error, ReaderGone):
         return error.exit_code
+    if isinstance(error, OSError) and _is_of_stdout(error):
+        abandon_stdout()
+        stderr.line(f"error: stdout cannot be written: {error.strerror or error}")
+        return 1
     if debugging:
         import traceback
 
@@ -121,6 +130,14 @@ def _report(error: BaseException, *, debugging: bool) -> int:
     if not debugging:
         stderr.line("run again with --debug for the traceback")
     return 1
+
+
+def _is_of_stdout(error: BaseException) -> bool:
+    """Whether it came up as click wrote, as commands of packages and helps are written."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_globals.get("__name__") == "click.utils"
 
 
 def _discreet(text: str) -> str:
