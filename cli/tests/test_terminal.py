@@ -139,3 +139,18 @@ def test_on_one_screen_the_result_stands_between_blank_lines(program: Any) -> No
     assert summary.startswith("✓ a  nap")
     assert rest[:3] == ["", "x: 1", ""]
     assert rest[3].startswith("success after ")
+
+
+def test_runs_have_headings_on_a_terminal_and_nowhere_else(program: Any) -> None:
+    file = program.write("short.yaml", "name: short\nsteps:\n- {id: a, type: nap, value: 1, output: x}\n")
+    ids = []
+    for _ in range(2):
+        assert program("run", file, "-q").code == 0
+        ids.append(program("runs", "--limit", "1").out.split()[0])
+    code, screen, _ = on_terminal(program, "runs", "--limit", "1", stdout_too=True)
+    head, run, more = screen.replace("\r", "").splitlines()
+    assert (code, head.split()) == (0, ["RUN", "STATUS", "BEGAN", "(UTC)", "COST", "WORKFLOW"])
+    assert (run.split()[0], more) == (ids[1], "there are more; --limit says how many to list")
+    piped = program("runs", "--limit", "1")
+    assert (len(piped.out.splitlines()), piped.err) == (1, "")
+    assert [line.split()[0] for line in program("runs").out.splitlines()] == ids[::-1]

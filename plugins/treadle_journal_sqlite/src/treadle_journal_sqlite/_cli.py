@@ -85,7 +85,7 @@ class _Time(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 @_folder_option
 @click.pass_context
-def runs(ctx: click.Context, /, as_json: bool, folder: str | None, **filters: Any) -> None:
+def runs(ctx: click.Context, /, as_json: bool, folder: str | None, limit: int, **filters: Any) -> None:
     """List runs that were recorded here, the newest first. A run whose cost is unknown is in no range of costs.
 
     On a terminal the columns have names. Elsewhere every line is a run, for programs that read lines; --json is for
@@ -95,14 +95,15 @@ def runs(ctx: click.Context, /, as_json: bool, folder: str | None, **filters: An
         ctx.meta[_FOLDER] = folder
         for each in ctx.command.params:
             is_given = ctx.get_parameter_source(each.name or "") is ParameterSource.COMMANDLINE
-            if is_given and each.name in {"as_json", *filters}:
+            if is_given and each.name in {"as_json", "limit", *filters}:
                 raise click.UsageError(f"{each.opts[0]} is for the list, and not for {ctx.invoked_subcommand}")
         return
     try:
         with _journal(ctx, folder) as journal:
-            found = list_runs(journal, **filters)
+            found = list_runs(journal, limit=limit + 1, **filters)
     except NoJournalError:
         found = []
+    found, is_cut = found[:limit], len(found) > limit
     if as_json:
         click.echo(json.dumps(found, indent=2))
     elif not found:
@@ -110,6 +111,8 @@ def runs(ctx: click.Context, /, as_json: bool, folder: str | None, **filters: An
     else:
         for line in _table(found, has_head=sys.stdout.isatty()):
             click.echo(line)
+        if is_cut and sys.stdout.isatty():
+            click.echo("there are more; --limit says how many to list", err=True)
 
 
 def _table(found: Sequence[Mapping[str, Any]], *, has_head: bool) -> Iterator[str]:
