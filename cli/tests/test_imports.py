@@ -58,7 +58,8 @@ def test_validate_imports_nothing_that_the_document_does_not_ask_for(program: An
     others = ["run", "batch", "init", "info", "plugins", "resume", "recorded", "schema"]
     names = [f"treadle_cli.{each}" for each in others]
     names += ["treadle._language.compiler", "treadle._document.deployment", "treadle.tools", "treadle.contracts.events"]
-    names += ["treadle_llm_call.calling", "treadle_loop.loop", "treadle_loop.shapes", "treadle_replay.responses"]
+    names += ["treadle_llm_call.calling", "treadle_loop.loop", "treadle_loop.opening", "treadle_loop.shapes"]
+    names += ["treadle_replay.responses", "treadle_cli.rights"]
     assert imported(program, [*names, "difflib", "multiprocessing"], "validate", file) == []
 
 

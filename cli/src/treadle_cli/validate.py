@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,9 +54,6 @@ def validate(
 
     Exit code: 0 where every file is good, else 2.
     """
-    # Imported here: it brings pydantic, which --help can do without.
-    from treadle_cli.rights import rights_json, rights_lines
-
     stdout, stderr = out(), err()
     results: list[dict[str, Any]] = []
     good = True
@@ -71,7 +68,7 @@ def validate(
                     "steps": len(workflow.steps) if workflow else None,
                     "placeholders": _placeholders(workflow) if workflow else {},
                     "problems": [problem_json(problem) for problem in problems],
-                    **({"rights": rights_json(workflow) if workflow else None} if rights else {}),
+                    **({"rights": _rights_json(workflow) if workflow else None} if rights else {}),
                 }
             )
             continue
@@ -80,7 +77,7 @@ def validate(
         if ok:
             warned = f", {count_problems(problems)}" if problems else ""
             stdout.line(f"{file}: ok ({content}{warned})")
-            for line in rights_lines(workflow) if rights and workflow else ():
+            for line in _rights_lines(workflow) if rights and workflow else ():
                 stdout.line(line)
         else:
             stderr.line(f"{file}: {count_problems(problems)}")
@@ -114,6 +111,21 @@ def _check(
             yield file, None, None, error.problems
         else:
             yield file, plural(len(workflow.steps), "step"), workflow, workflow.warnings
+
+
+# Imported in the two: most look for mistakes only.
+
+
+def _rights_json(workflow: Workflow) -> Any:
+    from treadle_cli.rights import rights_json
+
+    return rights_json(workflow)
+
+
+def _rights_lines(workflow: Workflow) -> Iterable[str]:
+    from treadle_cli.rights import rights_lines
+
+    return rights_lines(workflow)
 
 
 def _placeholders(workflow: Workflow) -> dict[str, list[str]]:

@@ -31,8 +31,9 @@ from treadle_loop.attachments import (
     fetch_attachments,
     stand_ins,
 )
+from treadle_loop.conversation_field import ConversationField, conversation_path
 from treadle_loop.loop import Outcome
-from treadle_loop.opening import ConversationField, conversation_path, open_turn
+from treadle_loop.opening import open_turn
 
 if TYPE_CHECKING:
     from treadle_agent.turn import AgentReply, Approve

@@ -31,7 +31,7 @@ from treadle_loop.attachments import (
     attachment_rights,
     stand_ins,
 )
-from treadle_loop.opening import ConversationField, conversation_path
+from treadle_loop.conversation_field import ConversationField, conversation_path
 from treadle_loop.response_schema import ModelBlock, ResponseSchema
 
 if TYPE_CHECKING:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
-
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from typing import Any
 
 from treadle import (
     AssistantMessage,
@@ -17,37 +15,11 @@ from treadle import (
     StatePath,
     StepContext,
     SystemMessage,
-    Template,
     UserMessage,
 )
+from treadle_loop.conversation_field import StoredConversation, conversation_path
 
-__all__ = ["ConversationField", "Opening", "StoredConversation", "conversation_path", "open_turn"]
-
-
-class StoredConversation(BaseModel):
-    """A conversation that is kept under a name as well, so that another run can go on with it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-    key: StatePath = Field(description="state path of the conversation")
-    store: Template = Field(description="the name under which it is kept across runs")
-
-
-def _form_of(written: object) -> str:
-    return "stored" if isinstance(written, Mapping | StoredConversation) else "path"
-
-
-ConversationField = Annotated[
-    Annotated[StatePath, Tag("path")] | Annotated[StoredConversation, Tag("stored")], Discriminator(_form_of)
-]
-"""Where a step's conversation is kept: a state path, or ``{key: ..., store: ...}``."""
-
-
-def conversation_path(conversation: StatePath | StoredConversation | None) -> tuple[StatePath, ...]:
-    """Where in the state a step's conversation is, if it has one."""
-    if conversation is None:
-        return ()
-    return (conversation.key if isinstance(conversation, StoredConversation) else conversation,)
+__all__ = ["Opening", "open_turn"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
