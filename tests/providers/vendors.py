@@ -221,7 +221,7 @@ _CHAT: Mapping[str, Any] = {
     "thought": lambda said: {"reasoning_content": said},
     "error_piece": lambda said: {"error": {"message": said, "code": 503}},
     "vectors": lambda rows: Json(openai_server.vectors(rows or ())),
-    "garbled": "sent a chunk that is not JSON",
+    "garbled": "sent an event that is not JSON",
     "request_id": "x-request-id",
     "stops": {"length": "length", "refusal": "content_filter", "unknown": "tired"},
 }
@@ -297,7 +297,7 @@ VENDORS: Mapping[str, Vendor] = {
             thought=lambda said: {"before": [{"text": said, "thought": True, "thoughtSignature": "s"}]},
             error_piece=lambda said: {"error": {"code": 503, "message": said, "status": "UNAVAILABLE"}},
             vectors=lambda rows: Json({"embeddings": rows and [{"values": row} for row in rows]}),
-            garbled="answered with something that is not JSON",
+            garbled="sent an event that is not JSON",
             stops={"length": "MAX_TOKENS", "refusal": "SAFETY", "unknown": "TIRED"},
             can_say_bad_json=False,
         ),

@@ -44,7 +44,7 @@ def wire(events: list[dict[str, Any]]) -> bytes:
 
 def read(*pieces: bytes, asked: Asked = ASKED, content_type: str = "text/event-stream") -> list[StreamEvent]:
     reply = StreamedReply(asked)
-    reply.begin(asked, {"content-type": content_type})
+    reply.begin({"content-type": content_type})
     events = [event for piece in pieces for event in reply.feed(piece)]
     events += reply.end()
     assert reply.is_complete()

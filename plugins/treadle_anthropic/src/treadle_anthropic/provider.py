@@ -96,7 +96,8 @@ class AnthropicProvider(SdkProvider["MessagesClient"]):
         @asynccontextmanager
         async def answered(prepared: Prepared) -> AsyncIterator[AsyncIterator[bytes]]:
             async with client.stream(prepared) as response:
-                reply.begin(self._asked(request, prepared, client), response.headers)
+                reply.asked = self._asked(request, prepared, client)
+                reply.begin(response.headers)
                 yield response.aiter_bytes()
 
         async def first_good(stack: AsyncExitStack) -> AsyncIterator[bytes]:

@@ -6,17 +6,15 @@ https://platform.claude.com/docs/en/build-with-claude/streaming
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from treadle.assembly import ToolCallAssembly
-from treadle.errors import ResponseError
-from treadle.messages import Completed, ReasoningDelta, StreamEvent, TextDelta
+from treadle.errors import ProviderError
+from treadle.messages import ModelResponse, ReasoningDelta, StreamEvent, TextDelta
 from treadle_anthropic.errors import error_in
-from treadle_anthropic.replies import Asked, parts_of, response_from, response_of, unreadable
+from treadle_anthropic.replies import Asked, parts_of, response_from, response_of
 from treadle_anthropic.turns import API
-from treadle_http.sse import SSEDecoder
-from treadle_http.status_errors import is_error_body, request_id
+from treadle_http.event_stream import EventStream
 
 __all__ = ["StreamedReply"]
 
@@ -24,82 +22,22 @@ _GROWING = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta
 """Deltas that make a field of their block longer, and the field: the delta has it under the same name."""
 
 
-class StreamedReply:
+class StreamedReply(EventStream):
     """One streamed reply.
 
-    :param asked: what of the request it is read by.
+    :param asked: what of the request it is read by; that of the last, where it was sent again.
     """
 
     def __init__(self, asked: Asked) -> None:
-        self._asked = asked
-        self._headers: Mapping[str, str] = {}
-        self._request_id: str | None = None
-        self._plain: list[bytes] | None = None
-        self._sse = SSEDecoder()
+        super().__init__(provider=asked.provider, secrets=asked.secrets)
+        self.asked = asked
         self._message: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
         self._blocks: list[_Block] = []
         self._at: dict[Any, _Block] = {}
         self._calls = ToolCallAssembly()
-        self._complete = False
 
-    def is_complete(self) -> bool:
-        """Whether the last event has been given; what comes after it is not looked at."""
-        return self._complete
-
-    def begin(self, asked: Asked, headers: Mapping[str, str]) -> None:
-        """The status was good and these are the headers; ``asked`` is of the request that got them."""
-        self._asked = asked
-        self._headers = headers
-        self._request_id = request_id(headers)
-        # A server that cannot stream, or has an error to tell, may answer in one piece.
-        if headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json":
-            self._plain = []
-
-    def feed(self, piece: bytes) -> list[StreamEvent]:
-        """The events in the next piece of the body.
-
-        :raises ProviderError: it holds an error, or cannot be read.
-        """
-        if self._plain is not None:
-            self._plain.append(piece)
-            return []
-        events: list[StreamEvent] = []
-        for event, data in self._sse.feed(piece):
-            if self._complete:
-                break
-            self._take(event, data, events)
-        return events
-
-    def end(self) -> list[StreamEvent]:
-        """The events that the end of the body completes.
-
-        :raises ResponseError: it ended before the reply did.
-        """
-        if self._complete:
-            return []
-        if self._plain is not None:
-            return self._whole(b"".join(self._plain))
-        events: list[StreamEvent] = []
-        for event, data in self._sse.finish():
-            self._take(event, data, events)
-        if not self._complete:
-            if not self._message.get("stop_reason"):
-                raise self._unreadable("ended its stream before the reply was complete")
-            events.append(self._completed())  # all is there but the event that says so
-        return events
-
-    def _take(self, event: str, data: str, events: list[StreamEvent]) -> None:
-        try:
-            said = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            raise self._unreadable(f"sent an event that is not JSON ({error})") from None
-        if event == "error" and not is_error_body(said):
-            said = {"error": said or "an error without words"}
-        if not isinstance(said, dict):
-            return
-        if said.get("error"):
-            raise error_in(said, self._headers, self._asked.provider, secrets=self._asked.secrets)
+    def take(self, said: dict[str, Any], events: list[StreamEvent]) -> None:
         kind = said.get("type")
         if kind == "content_block_delta":
             self._delta(said, events)
@@ -111,9 +49,18 @@ class StreamedReply:
             self._end_message(said)
         elif kind == "message_stop":
             if not self._message:
-                raise self._unreadable("ended its stream without a reply")
-            events.append(self._completed())
+                raise self.unreadable("ended its stream without a reply")
+            self.finish(self._response(), events)
         # `ping`, `content_block_stop` and events of kinds not known yet say nothing that is needed.
+
+    def ended(self) -> ModelResponse | None:
+        return self._response() if self._message.get("stop_reason") else None
+
+    def whole(self, data: Any) -> ModelResponse:
+        return response_of(data, self.asked, request_id=self.request_id)
+
+    def error_in(self, data: Any) -> ProviderError:
+        return error_in(data, self.headers, self.provider, secrets=self.secrets)
 
     def _begin_message(self, message: Any) -> None:
         if isinstance(message, dict):
@@ -139,7 +86,7 @@ class StreamedReply:
         index = said.get("index")
         if given.get("type") != "tool_use":
             self._tell(given.get("text"), given.get("thinking"), events)
-        elif given.get("name") != self._asked.answer_tool:
+        elif given.get("name") != self.asked.answer_tool:
             self._open_call(block, index, events)
         else:
             block.is_answer = True
@@ -190,7 +137,7 @@ class StreamedReply:
     def _tell(self, text: Any, thinking: Any, events: list[StreamEvent]) -> None:
         if isinstance(text, str) and text:
             events.append(TextDelta(text))
-        if isinstance(thinking, str) and thinking and self._asked.keep_reasoning:
+        if isinstance(thinking, str) and thinking and self.asked.keep_reasoning:
             events.append(ReasoningDelta(thinking))
 
     def _input(self, block: _Block | None, index: Any, piece: str, events: list[StreamEvent]) -> None:
@@ -201,8 +148,7 @@ class StreamedReply:
         elif block is not None or self._calls:
             events.append(self._calls.add(index=index if isinstance(index, int) else None, arguments=piece))
 
-    def _completed(self) -> Completed:
-        self._complete = True
+    def _response(self) -> ModelResponse:
         calls = self._calls.parts()
         blocks: list[dict[str, Any]] = []
         placed: dict[int, None] = {}
@@ -212,30 +158,12 @@ class StreamedReply:
             elif block.call not in placed:  # a start may have been sent twice
                 placed[block.call] = None
                 blocks.append(block.data)
-        return Completed(
-            response_from(
-                {**self._message, "usage": self._usage},
-                parts_of(blocks, (calls[place] for place in placed), self._asked),
-                self._asked,
-                request_id=self._request_id,
-            )
+        return response_from(
+            {**self._message, "usage": self._usage},
+            parts_of(blocks, (calls[place] for place in placed), self.asked),
+            self.asked,
+            request_id=self.request_id,
         )
-
-    def _whole(self, body: bytes) -> list[StreamEvent]:
-        """A reply in one piece, though a stream was asked for."""
-        try:
-            data = json.loads(body)
-        except (ValueError, RecursionError):
-            raise self._unreadable("answered with something that is not JSON") from None
-        if is_error_body(data):
-            raise error_in(data, self._headers, self._asked.provider, secrets=self._asked.secrets)
-        response = response_of(data, self._asked, request_id=self._request_id)
-        self._complete = True
-        text: list[StreamEvent] = [TextDelta(response.text)] if response.text else []
-        return [*text, Completed(response)]
-
-    def _unreadable(self, what: str) -> ResponseError:
-        return unreadable(self._asked.provider, what, self._request_id)
 
 
 class _Block:

@@ -93,7 +93,7 @@ class GoogleProvider(SdkProvider["GeminiClient"]):
         async with self._answer(client, request, reply) as answer:
             reply.begin(answer.headers)
             body = await answer.aread()
-        events = reply.whole(self._json(body))
+        events = reply.in_one_piece(self._json(body))
         yield ReplyEvents(event for event in events if isinstance(event, Completed))
 
     @asynccontextmanager

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from treadle.assembly import ToolCallAssembly
-from treadle.errors import ResponseError
+from treadle.errors import ProviderError, ResponseError
 from treadle.messages import (
     AssistantMessage,
-    Completed,
     EmbedResponse,
     HostedToolPart,
     ModelRequest,
@@ -29,7 +28,7 @@ from treadle.messages import (
 )
 from treadle_google.convert import API_NAME, ignored
 from treadle_google.errors import reply_error
-from treadle_http.sse import SSEDecoder
+from treadle_http.event_stream import EventStream
 
 __all__ = ["GeminiReply", "embed_response", "stop_reason", "usage_of"]
 
@@ -51,6 +50,8 @@ _STOP_REASONS: Mapping[str, StopReason] = {
         StopReason.ERROR,
     ),
 }  # fmt: skip
+
+_NOTHING = "answered without a candidate"
 
 
 def stop_reason(finish: str | None, *, has_calls: bool) -> StopReason:
@@ -100,7 +101,7 @@ class _Said:
         return kind(text="".join(self.fragments), provider_data=_kept(self.data))
 
 
-class GeminiReply:
+class GeminiReply(EventStream):
     """One reply to a request. The objects of a plain reply and of a stream have one form."""
 
     def __init__(
@@ -110,95 +111,42 @@ class GeminiReply:
         provider: str,
         secrets: Iterable[str] = (),
     ) -> None:
-        self._request = request
-        self._provider = provider
-        self._secrets = tuple(secrets)
-        self._warnings: list[str] = []
+        super().__init__(provider=provider, warnings=ignored(request), secrets=secrets)
         self._keep_reasoning = request.reasoning is None or request.reasoning.capture
-        self._headers: Mapping[str, str] = {}
-        self._sse = SSEDecoder()
-        self._not_sse: list[bytes] | None = None
         self._model = request.model
-        self._id: str | None = None
         self._parts: list[_Said | HostedToolPart | int] = []  # a call stands here as its number
         self._call_ids: set[str] = set()
         self._calls = ToolCallAssembly()
         self._counts: dict[str, Any] = {}
-        self._finish: str | None = None
+        self._finish_reason: str | None = None
         self._blocked: str | None = None
-        self._complete = False
-
-    def is_complete(self) -> bool:
-        """Whether the last event has been given."""
-        return self._complete
 
     def warn(self, warning: str) -> None:
         """Add to the response's warnings."""
-        self._warnings.append(warning)
+        self.warnings = (*self.warnings, warning)
 
-    def begin(self, headers: Mapping[str, str]) -> None:
-        """The status was good and these are the headers."""
-        self._headers = headers
-        # A server in between that cannot stream answers in one piece.
-        if headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json":
-            self._not_sse = []
-
-    def whole(self, data: Any) -> list[StreamEvent]:
-        """The events of a plain reply, from its JSON.
-
-        :raises ProviderError: it is an error, or no reply.
-        """
-        events: list[StreamEvent] = []
+    def whole(self, data: Any) -> ModelResponse:
         for each in data if isinstance(data, list) else [data]:
-            self._take(each, events)
-        return [*events, *self._completed("answered without a candidate")]
+            if not isinstance(each, dict):
+                raise self.unreadable(_NOTHING)
+            if each.get("error"):
+                raise self.error_in(each)
+            self.take(each, [])
+        response = self.ended()
+        if response is None:
+            raise self.unreadable(_NOTHING)
+        return response
 
-    def feed(self, piece: bytes) -> list[StreamEvent]:
-        """The events in the next piece of the body.
-
-        :raises ProviderError: it holds an error, or cannot be read.
-        """
-        if self._not_sse is not None:
-            self._not_sse.append(piece)
-            return []
-        return self._events(data for _, data in self._sse.feed(piece))
-
-    def end(self) -> list[StreamEvent]:
-        """The events that the end of the body completes. The API marks the end of a stream in no other way.
-
-        :raises ResponseError: it ended before the reply did.
-        """
-        if self._complete:
-            return []
-        if self._not_sse is not None:
-            return self.whole(self._json(b"".join(self._not_sse)))
-        events = self._events(data for _, data in self._sse.finish())
-        return [*events, *self._completed("ended its stream before the reply was complete")]
-
-    def _json(self, text: str | bytes) -> Any:
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise self._unreadable(f"answered with something that is not JSON ({error})") from None
-
-    def _events(self, texts: Iterable[str]) -> list[StreamEvent]:
-        events: list[StreamEvent] = []
-        for text in texts:
-            if not text.startswith("[DONE]"):  # of servers in between
-                self._take(self._json(text), events)
-        return events
+    def error_in(self, data: Any) -> ProviderError:
+        return reply_error(data, self.headers, self.provider, secrets=self.secrets)
 
     # The checks are against `dict`, which is what JSON gives: `Mapping` costs ten times as much, for every chunk.
 
-    def _take(self, data: Any, events: list[StreamEvent]) -> None:
-        if not isinstance(data, dict):
-            raise self._unreadable("answered without a candidate")
-        if data.get("error"):
-            raise reply_error(data, self._headers, self._provider, secrets=self._secrets)
+    def take(self, data: dict[str, Any], events: list[StreamEvent]) -> None:
         if isinstance(model := data.get("modelVersion"), str) and model:
             self._model = model
         if isinstance(response_id := data.get("responseId"), str) and response_id:
-            self._id = response_id
+            self.request_id = response_id
         if isinstance(counts := data.get("usageMetadata"), dict):
             self._counts.update(counts)  # they are those of the reply so far, and some come once only
         feedback = data.get("promptFeedback")
@@ -215,7 +163,7 @@ class GeminiReply:
             if isinstance(part, dict):
                 self._part(part, events)
         if isinstance(finish := candidate.get("finishReason"), str):
-            self._finish = finish
+            self._finish_reason = finish
             message = candidate.get("finishMessage")
             if isinstance(message, str) and message and finish != "STOP":
                 self.warn(f"the model stopped with {finish}: {message[:300]}")
@@ -262,39 +210,24 @@ class GeminiReply:
         self._parts.append(delta.index)
         events.append(delta)
 
-    def _completed(self, without: str) -> list[StreamEvent]:
-        """The last event; where nothing said that the reply is whole, ``without`` is what is wrong."""
-        if self._finish is None and self._blocked is None:
-            raise self._unreadable(without)
-        self._complete = True
+    def ended(self) -> ModelResponse | None:
+        """The reply, where something said that it is whole. The API marks the end of a stream in no other way."""
+        finish = self._blocked or self._finish_reason
+        if finish is None:
+            return None
         calls = self._calls.parts()
         parts = tuple(
             calls[part] if isinstance(part, int) else part.part() if isinstance(part, _Said) else part
             for part in self._parts
         )
-        finish = self._finish or self._blocked
-        return [
-            Completed(
-                ModelResponse(
-                    message=AssistantMessage(parts=parts),
-                    stop_reason=StopReason.REFUSAL if self._blocked else stop_reason(finish, has_calls=bool(calls)),
-                    finish_reason=self._blocked or finish,
-                    usage=usage_of(self._counts),
-                    model=self._model,
-                    provider=self._provider,
-                    warnings=(*ignored(self._request), *self._warnings),
-                    request_id=self._id,
-                )
-            )
-        ]
-
-    def _unreadable(self, what: str) -> ResponseError:
-        return ResponseError(
-            f"provider '{self._provider}' {what}",
-            provider=self._provider,
-            request_id=self._id,
-            phase="body",
-            request_sent=True,
+        return ModelResponse(
+            message=AssistantMessage(parts=parts),
+            stop_reason=StopReason.REFUSAL if self._blocked else stop_reason(finish, has_calls=bool(calls)),
+            finish_reason=finish,
+            usage=usage_of(self._counts),
+            model=self._model,
+            provider=self.provider,
+            request_id=self.request_id,
         )
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from treadle_http.client import Timeouts, open_client, tls_context
     from treadle_http.connection import TotalTimeout
     from treadle_http.dialling import Dial
+    from treadle_http.event_stream import EventStream
     from treadle_http.limits import BODY_LIMIT, BodyTooLargeError
     from treadle_http.ndjson import LINE_LIMIT, NDJSONDecoder
     from treadle_http.pinned import AddressRefusedError, open_pinned_client
@@ -31,6 +32,7 @@ __all__ = [
     "AddressRefusedError",
     "BodyTooLargeError",
     "Dial",
+    "EventStream",
     "Facts",
     "NDJSONDecoder",
     "Proxies",
@@ -58,6 +60,7 @@ _HOMES = {
     "client": ("Timeouts", "open_client", "tls_context"),
     "connection": ("TotalTimeout",),
     "dialling": ("Dial",),
+    "event_stream": ("EventStream",),
     "limits": ("BODY_LIMIT", "BodyTooLargeError"),
     "ndjson": ("LINE_LIMIT", "NDJSONDecoder"),
     "pinned": ("AddressRefusedError", "open_pinned_client"),

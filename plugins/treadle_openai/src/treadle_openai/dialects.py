@@ -11,9 +11,9 @@ from treadle.contracts.provider import Features
 from treadle.messages import ModelResponse
 from treadle_http.history import History
 from treadle_openai import checks, convert, responses
-from treadle_openai.event_stream import EventStream
 from treadle_openai.responses_stream import ResponsesStream
 from treadle_openai.stream import StreamedReply
+from treadle_openai.streamed import OpenAIStream
 
 __all__ = ["COMPLETIONS", "RESPONSES", "Dialect"]
 
@@ -38,7 +38,7 @@ class Dialect:
     history: Callable[[str], History]
     body_without_reasoning: Callable[[Mapping[str, Any]], dict[str, Any] | None]
     reply: Callable[..., ModelResponse]
-    stream: type[EventStream]
+    stream: type[OpenAIStream]
     problems: Callable[..., Iterator[str]]
     ignored: Callable[..., Iterator[str]]
 

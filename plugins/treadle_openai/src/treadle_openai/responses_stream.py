@@ -11,15 +11,15 @@ from treadle.assembly import ToolCallAssembly
 from treadle.messages import ModelResponse, ReasoningDelta, StreamEvent, TextDelta
 from treadle_http.status_errors import body_error
 from treadle_openai.convert import text_of
-from treadle_openai.event_stream import EventStream
 from treadle_openai.responses import failed, response_of
+from treadle_openai.streamed import OpenAIStream
 
 __all__ = ["ResponsesStream"]
 
 _LAST = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 
 
-class ResponsesStream(EventStream):
+class ResponsesStream(OpenAIStream):
     """One streamed reply of the Responses API.
 
     The whole items that it sends are what counts; from fragments comes only what no whole item was sent for.
@@ -34,7 +34,7 @@ class ResponsesStream(EventStream):
         self._has_summary = False
         self._last: dict[str, Any] | None = None
 
-    def _take(self, event: dict[str, Any], events: list[StreamEvent]) -> None:
+    def take(self, event: dict[str, Any], events: list[StreamEvent]) -> None:
         kind = event.get("type")
         if kind == "response.output_text.delta" or kind == "response.refusal.delta":
             if text := text_of(event.get("delta")):
@@ -64,21 +64,21 @@ class ResponsesStream(EventStream):
             if isinstance(item := event.get("item"), dict):
                 self._items[_index(event)] = item
         elif kind == "error":  # its code and message stand beside its type
-            raise body_error({"error": {**event, "type": None}}, self._headers, self._provider, secrets=self._secrets)
+            raise body_error({"error": {**event, "type": None}}, self.headers, self.provider, secrets=self.secrets)
         elif kind in _LAST:
             found = event.get("response")
             self._last = found if isinstance(found, dict) else {}
-            self._finish(self._response(self._last), events)
+            self.finish(self._response(self._last), events)
 
     def _fragment(self, event: dict[str, Any], events: list[StreamEvent], **fragment: Any) -> None:
         events.append(self._calls.add(index=_index(event), **fragment))
 
-    def _ended(self) -> ModelResponse | None:
+    def ended(self) -> ModelResponse | None:
         return None  # the last event ends the stream; without it, it was cut
 
     def _response(self, last: dict[str, Any]) -> ModelResponse:
         if last.get("status") == "failed":
-            raise failed(last, self._provider, self._request_id, secrets=self._secrets)
+            raise failed(last, self.provider, self.request_id, secrets=self.secrets)
         listed = last.get("output")
         whole = dict(enumerate(listed)) if isinstance(listed, list) else {}
         items = {**whole, **self._items}
@@ -88,16 +88,16 @@ class ResponsesStream(EventStream):
         for index, call in zip(self._call_order, self._calls.parts(), strict=False):
             fragments = {"call_id": call.call_id, "name": call.tool_name, "arguments": call.raw_arguments}
             items.setdefault(index, {"type": "function_call", **fragments})
-        return self._whole({**last, "output": [items[index] for index in sorted(items)]})
+        return self.whole({**last, "output": [items[index] for index in sorted(items)]})
 
-    def _whole(self, data: Any) -> ModelResponse:
+    def whole(self, data: Any) -> ModelResponse:
         return response_of(
             data,
-            provider=self._provider,
+            provider=self.provider,
             model=self._model,
-            request_id=self._request_id,
+            request_id=self.request_id,
             keep_reasoning=self._keep_reasoning,
-            secrets=self._secrets,
+            secrets=self.secrets,
         )
 
 

@@ -28,12 +28,12 @@ from treadle_openai.convert import (
     tool_call_fragment,
     usage_of,
 )
-from treadle_openai.event_stream import EventStream
+from treadle_openai.streamed import OpenAIStream
 
 __all__ = ["StreamedReply"]
 
 
-class StreamedReply(EventStream):
+class StreamedReply(OpenAIStream):
     """One streamed reply of Chat Completions."""
 
     def __init__(self, **given: Any) -> None:
@@ -51,7 +51,7 @@ class StreamedReply(EventStream):
     # The checks are against `dict`, which is what JSON gives: `Mapping` costs ten times as much, and this runs for
     # every token.
 
-    def _take(self, chunk: dict[str, Any], events: list[StreamEvent]) -> None:
+    def take(self, chunk: dict[str, Any], events: list[StreamEvent]) -> None:
         if usage := chunk.get("usage"):
             self._usage = usage_of(usage)
         if isinstance(model := chunk.get("model"), str) and model:
@@ -82,24 +82,24 @@ class StreamedReply(EventStream):
         calls = delta.get("tool_calls")
         if isinstance(calls, list):
             events.extend(
-                self._calls.add(**tool_call_fragment(each, self._provider)) for each in calls if isinstance(each, dict)
+                self._calls.add(**tool_call_fragment(each, self.provider)) for each in calls if isinstance(each, dict)
             )
         if isinstance(found := delta.get("annotations"), list):
             self._annotations.extend(found)
         if isinstance(found := delta.get("reasoning_details"), list):
             self._reasoning_details.extend(found)
 
-    def _at_done(self) -> ModelResponse | None:
+    def done(self) -> ModelResponse | None:
         return self._response() if self._answered else None
 
-    def _ended(self) -> ModelResponse | None:
+    def ended(self) -> ModelResponse | None:
         return self._response() if self._finish_reason is not None else None
 
     def _response(self) -> ModelResponse:
         parts: list[AssistantPart] = []
         if self._reasoning or self._reasoning_details:
             details = merged_details(self._reasoning_details)
-            opaque = {self._provider: {"reasoning_details": details}} if details else {}
+            opaque = {self.provider: {"reasoning_details": details}} if details else {}
             parts.append(ReasoningPart(text="".join(self._reasoning), provider_data=opaque))
         if text := "".join(self._text) + "".join(self._refusal):
             parts.append(TextPart(text=text, citations=citations_of(self._annotations)))
@@ -110,15 +110,15 @@ class StreamedReply(EventStream):
             finish_reason=self._finish_reason,
             usage=self._usage,
             model=self._model,
-            provider=self._provider,
-            request_id=self._request_id,
+            provider=self.provider,
+            request_id=self.request_id,
         )
 
-    def _whole(self, data: Any) -> ModelResponse:
+    def whole(self, data: Any) -> ModelResponse:
         return response_of(
             data,
-            provider=self._provider,
+            provider=self.provider,
             model=self._model,
-            request_id=self._request_id,
+            request_id=self.request_id,
             keep_reasoning=self._keep_reasoning,
         )
