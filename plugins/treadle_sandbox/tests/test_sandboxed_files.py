@@ -196,12 +196,12 @@ async def test_a_directory_that_is_swapped_all_the_time_never_lets_anything_out(
             sub.rename(base / "both/kept")
             with suppress(FileExistsError):  # a directory that a write has made meanwhile
                 sub.symlink_to(base / "secret")
-            sub.unlink() if sub.is_symlink() else shutil.rmtree(sub)
             while (base / "both/kept").exists():
-                with suppress(OSError):
+                if sub.is_symlink():
+                    sub.unlink()
+                with suppress(OSError):  # a write may put something there again and again
+                    shutil.rmtree(sub, ignore_errors=True)
                     (base / "both/kept").rename(sub)
-                    break
-                shutil.rmtree(sub, ignore_errors=True)
 
     thread = threading.Thread(target=swap)
     thread.start()
