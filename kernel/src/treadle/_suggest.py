@@ -11,9 +11,12 @@ _ALIKE = 0.65
 """How alike a name must be (`SequenceMatcher.ratio` of difflib): 'urn' is like 'run', 'nope' is not like 'openai'."""
 
 
-def close_match(name: str, known: Iterable[str]) -> str | None:
-    """The known name most like ``name``, or None where none is alike."""
-    found = _close(name, known, 1)
+def close_match(name: str, known: Iterable[str], *, alike: float = _ALIKE) -> str | None:
+    """The known name most like ``name``, or None where none is alike.
+
+    :param alike: how alike it must be, 0 to 1; more where other names are as good as the known ones.
+    """
+    found = _close(name, known, 1, alike)
     return found[0] if found else None
 
 
@@ -23,11 +26,11 @@ def only_match(name: str, known: Iterable[str]) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def _close(name: str, known: Iterable[str], most: int) -> list[str]:
+def _close(name: str, known: Iterable[str], most: int, alike: float = _ALIKE) -> list[str]:
     from difflib import get_close_matches  # only where something is wrong
 
     by_folded = {each.casefold(): each for each in known}
-    return [by_folded[each] for each in get_close_matches(name.casefold(), by_folded, n=most, cutoff=_ALIKE)]
+    return [by_folded[each] for each in get_close_matches(name.casefold(), by_folded, n=most, cutoff=alike)]
 
 
 def similar_file(name: str) -> str | None:
@@ -36,10 +39,13 @@ def similar_file(name: str) -> str | None:
     for part in Path(name).parts[1 if here.anchor else 0 :]:
         try:
             if not (here / part).exists():
-                match = close_match(part, (each.name for each in here.iterdir()))
+                ending = Path(part).suffix  # what most are called like says nothing of which is meant
+                there = sorted(here.iterdir(), key=lambda each: (each.suffix == ending, each.name))
+                names = {each.stem: each.name for each in there}
+                match = close_match(Path(part).stem, names)
                 if match is None:
                     return None
-                part = match
+                part = names[match]
         except (OSError, ValueError):  # no folder, or closed to us
             return None
         here /= part

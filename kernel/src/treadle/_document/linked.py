@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from treadle._dataclasses import dataclass
+from treadle._document.mending import mended
 from treadle._document.outside import check_reference
 from treadle._document.problems import Path, Reporter, dotted_path, shown
 from treadle._document.reading import decode, read, unreadable
@@ -63,10 +64,12 @@ def _read(path: str, model: type[ModelT]) -> tuple[ModelT | None, Reporter]:
 
 
 def _checked(report: Reporter, model: type[ModelT]) -> tuple[ModelT | None, Reporter]:
+    """The document, and what is wrong with it: of one with mistakes, what is left without them."""
     try:
         return model.model_validate(report.data), report
     except ValidationError as error:
         report.add_validation(error, (), model)
+        return mended(model, report.data, error), report
     except TreadleError as error:  # a validator raised one of ours, which pydantic lets pass
         report.add((), "bad-value", error.message, hint=error.hint)
     return None, report

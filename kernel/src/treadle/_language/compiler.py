@@ -25,6 +25,7 @@ from treadle._language.operations import (
 from treadle._language.paths import MISSING, Part, look_up
 from treadle._language.syntax import ExpressionSource, construct_name
 from treadle._language.values import SCALARS, excerpt, kind_of
+from treadle._suggest import close_match
 from treadle.errors import ExpressionError
 
 __all__ = ["Compiler", "Names", "Read"]
@@ -202,10 +203,8 @@ class Compiler:
             raise self._source.refusal(f"unknown name {name}", node=node, hint="write None, True or False")
         if name.startswith("_"):
             raise self._refused(node, f"a name that begins with an underscore ({name})")
-        from difflib import get_close_matches  # nothing is misspelt in most documents
-
-        meant = get_close_matches(name, ("state", "steps"), 1, 0.8)
-        hint = f"did you mean {meant[0]}?" if meant else f"write state.{name}"
+        meant = close_match(name, ("state", "steps"), alike=0.8)
+        hint = f"did you mean {meant}?" if meant else f"write state.{name}"
         raise self._source.refusal(f"unknown name {name}", node=node, hint=hint)
 
     def _comparison(self, node: ast.Compare) -> Read:

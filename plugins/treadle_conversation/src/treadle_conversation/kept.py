@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from treadle import (
     ToolMessage,
     ToolResultPart,
     UserMessage,
+    close_match,
 )
 from treadle.contracts.memory import Group, grouped
 
@@ -69,8 +69,8 @@ class Kept:
                 hint="it is a list of messages, or a mapping with messages, token_budget, trim_policy and summary",
             )
         for key in value:
-            if key not in _KEYS and (meant := difflib.get_close_matches(str(key), _KEYS, n=1, cutoff=_ALIKE)):
-                raise StateError(f"{where}: unknown key '{key}' of a conversation", hint=f"did you mean '{meant[0]}'?")
+            if key not in _KEYS and (meant := close_match(str(key), _KEYS, alike=_ALIKE)):
+                raise StateError(f"{where}: unknown key '{key}' of a conversation", hint=f"did you mean '{meant}'?")
         messages = value.get("messages")
         if messages is not None and (not isinstance(messages, Sequence) or isinstance(messages, str | bytes)):
             raise StateError(f"{where}.messages must be a list of messages, not {_kind(messages)}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from treadle import EmbedRequest, ModelRequest
+from treadle import EmbedRequest, ModelRequest, close_match
 from treadle_replay.drift import changes, fits, is_of_a_tool
 from treadle_replay.request_hash import content_hash, hashed_content
 from treadle_replay.responses import RecordedReply, RecordedTool, Recording
@@ -112,8 +112,8 @@ class Pool:
             if len(played := self._tools_played.get(key, set())) < len(results)
         ]
 
-    def unknown_keys(self, step_ids: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
-        """The keys that no call of these steps has, each with ids that it may have been meant to be."""
+    def unknown_keys(self, step_ids: Iterable[str]) -> Iterator[tuple[str, str | None]]:
+        """The keys that no call of these steps has, each with the id that it may have been meant to be."""
         known = set(step_ids)
         for key in self._replies:
             step = key.partition("::")[0]
@@ -122,7 +122,7 @@ class Pool:
             heads = (step[:at] for at in range(len(step) + 1) if at == len(step) or step[at] == ".")
             # A file by hand may call a step of a child workflow by its own id.
             if not any(head in known for head in heads) and not any(each.endswith(f".{step}") for each in known):
-                yield key, get_close_matches(step, sorted(known), n=1, cutoff=0.6)
+                yield key, close_match(step, sorted(known))
 
     # --- tools --------------------------------------------------------------------------------------------
 

@@ -139,7 +139,7 @@ class MockProvider(Provider):
         for key, near in unknown:
             setting = "responses" if key in (self.settings.responses or ()) else "responses_file"
             place = f" in {self.pool().source}" if setting == "responses_file" else ""
-            meant = f"; did you mean '{near[0]}'?" if near else ""
+            meant = f"; did you mean '{near}'?" if near else ""
             yield setting, f"there is a reply for '{key}'{place}, and no such step{meant}"
 
     @property

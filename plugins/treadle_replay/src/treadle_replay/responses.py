@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from treadle import ConfigurationError, StopReason
+from treadle import ConfigurationError, StopReason, close_match
 
 __all__ = [
     "AGENTLOOM_VERSION",
@@ -320,8 +319,8 @@ def _problem(place: str, loc: tuple[int | str, ...], kind: str, text: str) -> st
     if kind == "extra_forbidden":
         inner: dict[str, type[_Recorded]] = {"usage": RecordedUsage, "tool_calls": RecordedCall}
         model = inner.get(str(loc[0]), RecordedReply) if len(loc) > 1 else RecordedReply
-        near = get_close_matches(str(loc[-1]), list(model.model_fields), n=1)
-        return f"{place}: unknown field '{field}'" + (f"; did you mean '{near[0]}'?" if near else "")
+        near = close_match(str(loc[-1]), model.model_fields)
+        return f"{place}: unknown field '{field}'" + (f"; did you mean '{near}'?" if near else "")
     return f"{place}: {field}: {text}" if field else f"{place}: {text}"
 
 
