@@ -52,7 +52,7 @@ def page(host: Host) -> str:
         "## Every step\n\n" + _fields(_own(Step)),
     ]
     for registered, step in _loaded(host, "step_type"):
-        fields = [(each, field) for each, field in step.model_fields.items() if each not in Step.model_fields]
+        fields = [(name, field) for name, field in _own(step) if name not in Step.model_fields]
         parts.append(f"{_title('Step', registered)}\n\n{_fields(fields)}")
     for registered, provider in _loaded(host, "provider"):
         where = f"These stand under `providers.{registered.name}`."
@@ -80,7 +80,8 @@ def _title(what: str, registered: Any) -> str:
 
 
 def _own(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
-    yield from model.model_fields.items()
+    """Its fields, by the names that are written."""
+    yield from ((field.alias or name, field) for name, field in model.model_fields.items())
 
 
 def _settings(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:

@@ -29,7 +29,9 @@ class Router(Step):
     """
 
     conditions: tuple[Condition, ...] = Field(default=(), description="tried in order; the first true one wins")
-    default: str | None = Field(default=None, description="the target where no condition is true")
+    default: str | None = Field(
+        default=None, description="the target where no condition is true; the step fails there without it"
+    )
 
     @model_validator(mode="after")
     def _has_a_way(self) -> Self:
