@@ -179,8 +179,10 @@ def test_a_failed_run_says_why_and_which_steps_were_skipped(program: Any) -> Non
     assert "again: attempt 1 failed, again in 0.1 s: the server is busy" in lines
     assert "again: started, attempt 2" in lines
     assert "after: skipped: step 'bad' failed" in lines
-    assert lines[-3:-1] == ["error: step 'bad': no such bucket", "skipped: after, last: step 'bad' failed"]
-    assert re.fullmatch(r"failed after \d.*, 0 tokens, \$0, run [0-9a-f]{12}", lines[-1])
+    assert lines[-4:-2] == ["error: step 'bad': no such bucket", "skipped: after, last: step 'bad' failed"]
+    last = re.fullmatch(r"failed after \d.*, 0 tokens, \$0, run ([0-9a-f]{12})", lines[-1])
+    assert last is not None
+    assert lines[-2] == f"treadle resume {last[1]} goes on with it"
 
 
 def test_a_failed_run_prints_its_json_and_quiet_still_says_why(program: Any) -> None:

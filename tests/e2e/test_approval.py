@@ -79,7 +79,9 @@ async def test_each_command_that_a_paused_run_prints_answers_one_gate_in_a_proce
     ]
     shown = await treadle("show", run_id, cwd=tmp_path)
     assert "      waits at gate size: What is the answer to 'size'? (small, large)\n" in shown.stdout
-    assert f"\ntreadle resume {run_id} --answer GATE=VALUE, --approve or --reject GATE" in shown.stdout
+    assert f"\ntreadle resume {run_id} says how that is answered\n" in shown.stdout
+    again = await treadle("resume", run_id, cwd=tmp_path)
+    assert [line.strip() for line in again.stderr.splitlines() if line.startswith("    treadle")] == commands
     for command in (commands[3], commands[4], commands[1]):
         done = await treadle(*shlex.split(command)[1:], "--json", cwd=tmp_path)
         assert done.returncode == 0, done.stderr

@@ -20,7 +20,7 @@ from treadle_cli.lines import EventLines, warning_line
 from treadle_cli.output import Channel
 from treadle_cli.signals import Interrupts, cancel_on_signals
 from treadle_cli.streaming import TextStream
-from treadle_cli.summary import exit_code, failure_lines, last_line, pending_lines, result_text, written
+from treadle_cli.summary import exit_code, failure_lines, going_on_line, last_line, pending_lines, result_text, written
 
 __all__ = ["Display", "execute_and_print"]
 
@@ -197,9 +197,12 @@ def _print_result(workflow: Workflow, result: RunResult, display: Display, execu
                 display.stderr.write(treadle.hide_secrets("".join(traceback.format_exception(each.exception))))
     how = display.again if execution.is_recorded else None
     for line in (
-        *failure_lines(result, is_recorded=execution.is_recorded),
+        *failure_lines(result),
         *pending_lines(result.run_id, result.pending, how, is_replay=display.is_replay),
     ):
         stderr.line(line)
+    going_on = None if how is None else going_on_line(result, how, quiet=display.quiet)
+    if going_on is not None:
+        stderr.line(going_on)
     if not display.quiet:
         stderr.line(last_line(result, is_recorded=execution.is_recorded))

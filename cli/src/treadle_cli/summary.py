@@ -22,7 +22,7 @@ from treadle.contracts.results import json_value
 from treadle_cli import amounts
 from treadle_cli.pending import question
 
-__all__ = ["exit_code", "failure_lines", "last_line", "pending_lines", "result_text", "written"]
+__all__ = ["exit_code", "failure_lines", "going_on_line", "last_line", "pending_lines", "result_text", "written"]
 
 _FAILED = (StepStatus.FAILED, StepStatus.TIMEOUT)
 
@@ -98,27 +98,16 @@ def _is_mistake(error: BaseException | None) -> bool:
     return isinstance(error, ConfigurationError)
 
 
-def failure_lines(result: RunResult, *, is_recorded: bool = False) -> list[str]:
+def failure_lines(result: RunResult) -> list[str]:
     """Why a run did not succeed: each failed step, and the steps that were skipped, by reason. A paused one may have
-    failed as well.
-
-    :param is_recorded: whether it can be gone on with.
-    """
+    failed as well."""
     failed = [each for each in result.step_results.values() if each.status in _FAILED]
     if result.ok and not failed:
         return []
     over = result.error if result.status is RunStatus.BUDGET_EXCEEDED else None
-    lines = [
-        f"error: step '{each.step_id}'{_tries(each)}: {each.error}"
-        for each in failed
-        if over != f"step '{each.step_id}': {each.error}"
-    ]
+    lines = [f"error: {_told(each)}" for each in failed if over != f"step '{each.step_id}': {each.error}"]
     if result.status is RunStatus.BUDGET_EXCEEDED:
         lines.append(f"[BUDGET] {result.error}")
-        if is_recorded:
-            lines.append(
-                f"treadle resume {result.run_id} --budget USD goes on, with a larger budget for all of the run"
-            )
     elif result.error and (result.status not in (RunStatus.FAILED, RunStatus.PAUSED) or not failed):
         lines.append(f"error: {result.error}")
     skipped: dict[str, list[str]] = {}
@@ -129,6 +118,24 @@ def failure_lines(result: RunResult, *, is_recorded: bool = False) -> list[str]:
         more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
         lines.append(f"skipped: {', '.join(names[:_MOST_NAMES])}{more}: {reason}")
     return lines
+
+
+def _told(step: StepResult) -> str:
+    """What a step failed for, behind its name; which may be the first word of that."""
+    name = f"step '{step.step_id}'"
+    return f"{step.error}" if f"{step.error}".startswith(f"{name} ") else f"{name}{_tries(step)}: {step.error}"
+
+
+def going_on_line(result: RunResult, options: str, *, quiet: bool = False) -> str | None:
+    """The command that goes on with a recorded run which has not come to its end. A paused one has one for an answer.
+
+    :param options: what it needs besides.
+    :param quiet: only where it needs an option that one would not think of.
+    """
+    command = f"treadle resume {result.run_id}{f' {options}' if options else ''}"
+    if result.status is RunStatus.BUDGET_EXCEEDED:
+        return f"{command} --budget USD goes on, with a larger budget for all of the run"
+    return None if result.ok or quiet else f"{command} goes on with it"
 
 
 def pending_lines(

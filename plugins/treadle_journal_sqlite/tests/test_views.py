@@ -9,7 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from treadle import JournalEntry, Record, StepOutcome, StepResult, StepStatus
+from treadle import (
+    AssistantMessage,
+    JournalEntry,
+    ModelRequest,
+    ModelResponse,
+    Record,
+    StepOutcome,
+    StepResult,
+    StepStatus,
+    StopReason,
+    ToolCallPart,
+    Usage,
+)
 from treadle_journal_sqlite import SqliteJournal, _cli, views
 from treadle_journal_sqlite.processes import born
 from treadle_journal_sqlite.views import list_runs, run_object
@@ -48,9 +60,32 @@ def test_of_ended_runs_no_more_are_read_than_are_listed(
 ) -> None:
     read: list[object] = []
     made = views._run
-    monkeypatch.setattr(views, "_run", lambda row: read.append(row) or made(row))
+    monkeypatch.setattr(views, "_run", lambda row, journal: read.append(row) or made(row, journal))
     assert len(list_runs(journal, status="failed", limit=3)) == 3
     assert len(read) == 3
+
+
+def test_what_a_killed_run_has_cost_is_unknown_where_a_call_was_under_way(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
+    """Of one that ended in between it is known, and of one that still runs so far."""
+    calls = {
+        "r297": ["model_call_started"],
+        "r299": ["model_call_started", "model_call_finished", "model_call_started", "tool_call_started"],
+        "r294": ["model_call_started", "model_call_started", "model_call_finished", "model_call_finished"],
+    }
+    with sqlite3.connect(tmp_path / "journal.db") as db:
+        for run_id, kinds in calls.items():
+            rows = [(run_id, kind, number) for number, kind in enumerate(kinds)]
+            db.executemany("INSERT INTO entries VALUES (NULL, ?, ?, 'ask', 1, ?, 0, '{}')", rows)
+    db.close()
+    costs = {run["run_id"]: (run["total_cost_usd"], run["total_tokens"]) for run in list_runs(journal)}
+    assert [costs[each] for each in calls] == [(0, 0), (None, None), (0, 0)]
+    found = views.find_run(journal, "r299")
+    assert found is not None
+    assert found["total_cost_usd"] is None
+    cheap = [run["run_id"] for run in list_runs(journal, max_cost=1, status="interrupted", limit=2)]
+    assert cheap == ["r294", "r289"], "what is unknown is in no range of costs"
 
 
 def test_of_a_killed_run_only_what_comes_after_an_unfinished_step_is_said_to() -> None:
@@ -124,3 +159,28 @@ def test_runs_stand_in_columns_which_have_names_on_a_terminal_alone() -> None:
 )
 def test_versions_that_are_the_kernels_are_counted_and_others_named(versions: dict[str, str], told: list[str]) -> None:
     assert list(_cli._versions(versions)) == told
+
+
+def test_notes_of_a_step_have_every_tool_that_the_model_asked_for() -> None:
+    """Those too that are not there, or were asked for with arguments that will not do: they were never called."""
+    calls = [
+        ToolCallPart(call_id=name, tool_name=name, arguments={}, raw_arguments="{}") for name in ("look", "nonesuch")
+    ]
+    response = ModelResponse(
+        message=AssistantMessage(parts=tuple(calls)),
+        stop_reason=StopReason.TOOL_USE,
+        finish_reason="tool_calls",
+        usage=Usage(input_tokens=3, output_tokens=4),
+        model="m",
+        provider="mock",
+    )
+    asked = {"provider": "mock", "request": ModelRequest(model="m", messages=())}
+    entries = [
+        JournalEntry("r", "model_call_started", "ask", 1, 1, data=asked),
+        JournalEntry("r", "model_call_finished", "ask", 1, 1, data={"response": response}),
+        JournalEntry("r", "tool_call_started", "ask", 1, 2, data={"tool_name": "look", "call_id": "look"}),
+        JournalEntry("r", "tool_call_finished", "ask", 1, 2, data={"result": "x"}),
+    ]
+    assert views.step_notes(entries) == {
+        "ask": ["model mock/m: asks for look, nonesuch, 7 tokens", "tool look (look): done"]
+    }

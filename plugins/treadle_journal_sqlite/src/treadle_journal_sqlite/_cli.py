@@ -185,7 +185,7 @@ def show(ctx: click.Context, run_id: str, as_json: bool, folder: str | None) -> 
             choices = f" ({', '.join(asked['choices'])})" if asked["choices"] else ""
             click.echo(f"      waits{_at(asked['gate'])}: {_safe(asked['question'] + choices)}")
     if result["pending"]:
-        click.echo(f"treadle resume {run_id} --answer GATE=VALUE, --approve or --reject GATE, or --assume CALL=done")
+        click.echo(f"treadle resume {run_id} says how that is answered")
     for warning in result["warnings"]:
         click.echo(f"warning: {_safe(warning['message'])}")
     click.echo(f"document {run['workflow_hash']}")

@@ -18,6 +18,11 @@ _COLUMNS = (
     "run_id, workflow, status, started, updated, finished, cost, tokens, duration_ms, error, digest, providers, "
     "pid, born"
 )
+_UNHEARD = (
+    "SELECT sum(CASE kind WHEN 'model_call_started' THEN 1 WHEN 'model_call_finished' THEN -1 ELSE 0 END) > 0 "
+    "FROM entries WHERE run_id = ?"
+)
+"""Whether there is a model call of which nothing more was heard: what it has cost is not known."""
 
 
 def list_runs(
@@ -53,10 +58,13 @@ def list_runs(
     found: list[dict[str, Any]] = []
     # Whether a run is still under way is not in the file, so that is asked here.
     query = f"SELECT {_COLUMNS} FROM runs {where} ORDER BY started DESC, rowid DESC"
-    last = f" LIMIT {limit}" if limit is not None and not is_running else ""
+    is_sifted = is_running or min_cost is not None or max_cost is not None
+    last = f" LIMIT {limit}" if limit is not None and not is_sifted else ""
     for row in journal.store.rows(query + last, [value for _, value in given]):
-        run = _run(row)
-        if status is None or run["status"] == status:
+        run = _run(row, journal)
+        # What an interrupted run has cost may turn out to be unknown only now.
+        is_in_range = run["total_cost_usd"] is not None or (min_cost is None and max_cost is None)
+        if is_in_range and status in (None, run["status"]):
             found.append(run)
     return found[:limit]
 
@@ -64,10 +72,10 @@ def list_runs(
 def find_run(journal: SqliteJournal, run_id: str) -> dict[str, Any] | None:
     """One of them."""
     rows = journal.store.rows(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,))
-    return _run(rows[0]) if rows else None
+    return _run(rows[0], journal) if rows else None
 
 
-def _run(row: tuple[Any, ...]) -> dict[str, Any]:
+def _run(row: tuple[Any, ...], journal: SqliteJournal) -> dict[str, Any]:
     (
         run_id,
         workflow,
@@ -86,6 +94,8 @@ def _run(row: tuple[Any, ...]) -> dict[str, Any]:
     ) = row
     if status == "running" and not is_alive(pid, born):
         status = "interrupted"
+        if cost is not None and journal.store.rows(_UNHEARD, (run_id,))[0][0]:
+            cost = tokens = None
     return {
         "run_id": run_id,
         "workflow_name": workflow,
@@ -193,5 +203,6 @@ def _came_to(data: Mapping[str, Any]) -> str:
     response = data.get("response")
     if response is None:
         return "done"
-    tokens = response.usage.total_tokens
-    return "answered" if tokens is None else f"answered, {amounts.tokens(tokens)}"
+    tokens, calls = response.usage.total_tokens, ", ".join(call.tool_name for call in response.message.tool_calls)
+    told = f"asks for {calls}" if calls else "answered"
+    return told if tokens is None else f"{told}, {amounts.tokens(tokens)}"

@@ -213,6 +213,7 @@ class ReservingBudget:
             whose=terms.whose,
             run_id=terms.run_id,
             step_id=terms.step_id,
+            hint=f"raise budget_usd of {terms.whose}" if terms.step_id else None,
         )
 
     def _warn(self, message: str) -> None:
