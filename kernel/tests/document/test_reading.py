@@ -268,8 +268,32 @@ def test_broken_syntax_is_a_document_error_without_a_false_hint(text: str) -> No
 def test_a_number_of_more_digits_than_python_converts_is_refused() -> None:
     digits = "9" * (sys.get_int_max_str_digits() + 1)
     (message,) = refusal(f"a: {digits}")
-    assert message.startswith("1:4: a number that cannot be read: Exceeds the limit")
+    assert message == (
+        "1:4: a number that cannot be read: Exceeds the limit (4300 digits) for integer string conversion: "
+        f"value has {len(digits)} digits; put it in quotes"
+    )
+
+
+@pytest.mark.parametrize("number", [f"0x{'f' * 5000}", f"0o{'7' * 6000}"])
+def test_nor_is_one_read_that_could_not_be_written_again(number: str) -> None:
+    """It would fail later, where a run is recorded or a template filled in."""
+    (message,) = refusal(f"a: {number}")
+    assert message.startswith("1:4: a number that cannot be read: Exceeds the limit (4300 digits)")
     assert message.endswith("; put it in quotes")
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "1" * 400 + ".0"])
+def test_a_number_larger_than_any_is_not_infinite(number: str) -> None:
+    (message,) = refusal(f"a: {number}")
+    assert message == (
+        "1:4: a number that cannot be read: it is larger than the largest there is, 1.8e308; put it in quotes"
+    )
+
+
+@pytest.mark.parametrize("number", ["1e400", "9" * 5000])
+def test_a_number_that_cannot_be_read_is_no_key_either(number: str) -> None:
+    (message,) = refusal(f"? {number}\n: 1")
+    assert message == f'1:3: a key must be text, and {number} is not; write "{number}"'
 
 
 def test_depth_is_limited_without_recursion() -> None:
@@ -328,3 +352,8 @@ def test_aliases_may_not_blow_the_document_up() -> None:
     assert message.endswith("aliases blow the document up beyond 5,000,000 values")
     assert message.startswith("7:")  # 10 ** 7 in the seventh line
     assert peak < 10_000_000
+
+
+def test_nor_may_aliases_of_a_long_text() -> None:
+    text = f"a: &a {'x' * 1_000_000}\nb: [{', '.join(['*a'] * 1000)}]"
+    assert refusal(text) == ["2:321: aliases blow the document up beyond 5,000,000 values"]

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import field
+from math import isinf
 from typing import Any, NamedTuple
 
 import yaml
@@ -28,6 +29,8 @@ __all__ = ["LINE_BREAK", "MAX_BYTES", "MAX_DEPTH", "Marks", "Span", "decode", "r
 MAX_BYTES = 32_000_000
 MAX_DEPTH = 100
 _MAX_NODES = 5_000_000
+_TEXT = 16
+"""So many characters of a text count as one value more."""
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INT = re.compile(r"[-+]?[0-9]+\Z|0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
@@ -243,9 +246,10 @@ class _Reader:
             if kind is yaml.ScalarEvent:
                 span = self._span(event)
                 value = event.value if self._wants_key() else self._scalar(event, span)
+                nodes = 1 + len(event.value) // _TEXT
                 if event.anchor:
-                    self._anchors[event.anchor] = (value, span, 1)
-                self._take(value, span, 1, event)
+                    self._anchors[event.anchor] = (value, span, nodes)
+                self._take(value, span, nodes, event)
             elif kind is yaml.MappingStartEvent:
                 self._open({}, event)
             elif kind is yaml.SequenceStartEvent:
@@ -333,7 +337,7 @@ class _Reader:
             self._take_value(frame, value, marks, place)
 
     def _take_key(self, frame: _Frame, key: str, place: Span, event: Any) -> None:
-        if event is not None and event.implicit[0] and type(_resolve(key)) is not str:
+        if event is not None and event.implicit[0] and not _is_text(key):
             hint = f'write "{key}"' if key else None
             self._problem(place, "bad-key", f"a key must be text, and {key or 'an empty one'} is not", hint)
         if key in frame.marks.keys:
@@ -377,8 +381,9 @@ class _Reader:
                 return text
             if tag in (f"{_TAG}int", f"{_TAG}float", f"{_TAG}bool", f"{_TAG}null"):
                 return _resolve(text)
-        except ValueError as error:  # an integer of more digits than Python converts
-            self._problem(place, "bad-number", f"a number that cannot be read: {str(error)[:80]}", "put it in quotes")
+        except ValueError as error:
+            why = str(error).partition(";")[0]  # what follows is about Python
+            self._problem(place, "bad-number", f"a number that cannot be read: {why}", "put it in quotes")
             return None
         self._problem(place, "unknown-tag", f"unknown tag {tag}", "write plain YAML; values are not built by tags")
         return text
@@ -390,13 +395,27 @@ def _braces_hint(event: Any) -> str | None:
     return None
 
 
+def _is_text(text: str) -> bool:
+    try:
+        return type(_resolve(text)) is str
+    except ValueError:
+        return False
+
+
 def _resolve(text: str) -> Any:
-    """A plain scalar's value by the core schema."""
+    """A plain scalar's value by the core schema.
+
+    :raises ValueError: an integer of more digits than Python converts, or a number that is larger than any.
+    """
     if text and text[0] in _MAY_BE_NUMBER:
         if _INT.match(text):
-            return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+            number = int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+            str(number)  # which Python reads of any length in these bases, and does not write
+            return number
         if _FLOAT.match(text):
-            return float(text)
+            if isinf(value := float(text)):
+                raise ValueError("it is larger than the largest there is, 1.8e308")
+            return value
         return text
     return _WORDS.get(text, text)
 
