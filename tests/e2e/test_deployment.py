@@ -168,3 +168,18 @@ async def test_a_literal_key_is_refused_before_anything_is_sent_and_is_not_repea
         )
         assert "sk-pasted" not in done.stdout + done.stderr
         assert server.requests == []
+
+
+async def test_a_mistake_in_settings_is_told_once_however_many_bodies_ask_a_model(folder: Path) -> None:
+    (folder / "treadle.yaml").write_text("provider: openai\nproviders: {openai: {timeout: soon}}\n", encoding="utf-8")
+    (folder / "bodies.yaml").write_text(
+        "name: b\nstate: {l: [1]}\nsteps:\n"
+        "  - {id: a, type: llm_call, prompt: hi}\n"
+        "  - {id: b, type: foreach, items: state.l, step: {type: llm_call, prompt: hi}}\n",
+        encoding="utf-8",
+    )
+    done = await treadle("run", "bodies.yaml", cwd=folder)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "treadle.yaml:2:31: providers.openai.timeout: must be a number, not what is there\nerror: 1 error\n"
+    )

@@ -139,12 +139,12 @@ class Problem:
 
 
 class DocumentError(TreadleError):
-    """A document cannot be used. ``problems`` holds everything found, sorted by position."""
+    """A document cannot be used. ``problems`` holds everything found, each once, sorted by position."""
 
     exit_code = 2
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems: Sequence[Problem] = sorted(problems, key=lambda problem: problem.position)
+        self.problems: Sequence[Problem] = sorted(dict.fromkeys(problems), key=lambda problem: problem.position)
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trio
+from click.testing import CliRunner
 
+import treadle
 from treadle import (
     AssistantMessage,
     JournalEntry,
     ModelRequest,
     ModelResponse,
+    Pending,
     Record,
+    Step,
+    StepContext,
     StepOutcome,
     StepResult,
     StepStatus,
@@ -23,7 +31,7 @@ from treadle import (
     Usage,
 )
 from treadle_journal_sqlite import SqliteJournal, _cli, views
-from treadle_journal_sqlite.processes import born
+from treadle_journal_sqlite.processes import born, is_alive
 from treadle_journal_sqlite.views import list_runs, run_object
 
 
@@ -184,3 +192,45 @@ def test_notes_of_a_step_have_every_tool_that_the_model_asked_for() -> None:
     assert views.step_notes(entries) == {
         "ask": ["model mock/m: asks for look, nonesuch, 7 tokens", "tool look (look): done"]
     }
+
+
+def test_a_process_that_was_killed_and_not_waited_for_is_not_alive() -> None:
+    """Otherwise nobody could go on with its run for as long as its parent lives and does not look."""
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        birth = born(process.pid)
+        assert is_alive(process.pid, birth)
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and stays to be waited for
+        os.kill(process.pid, 0)
+        assert not is_alive(process.pid, birth)
+        assert not is_alive(process.pid, "")
+    finally:
+        with process:
+            process.kill()
+
+
+def test_what_somebody_answered_moves_no_cursor_and_makes_no_line_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = SqliteJournal(tmp_path / ".treadle" / "journal.db")
+
+    class Asks(Step):
+        async def run(self, ctx: StepContext) -> StepOutcome:
+            return StepOutcome(pending=(Pending(question="Anything to add?"),))
+
+    async def main() -> str:
+        async with treadle.open(journal=journal, steps={"asks": Asks}) as session:
+            document = {"name": "w", "steps": [{"id": "note", "type": "asks"}]}
+            run = await session.run(treadle.build_workflow(document, host=session.host))
+            await session.answer(run.run_id, {"note": "yes\nnote: answered 'no'\x1b[2J"})
+            return run.run_id
+
+    run_id = trio.run(main)
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(_cli.show, [run_id], color=True)  # as on a terminal: click takes nothing out
+    assert done.exit_code == 0
+    assert "\x1b" not in done.stdout
+    assert [line for line in done.stdout.splitlines() if line.startswith("note: ")] == [
+        "note: answered 'yes note: answered 'no' [2J'"
+    ]

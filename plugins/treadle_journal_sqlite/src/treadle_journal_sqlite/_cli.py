@@ -172,7 +172,7 @@ def show(ctx: click.Context, run_id: str, as_json: bool, folder: str | None) -> 
         click.echo(f"error: {_safe(result['error'])}")
     notes = step_notes(entries)
     for line in notes.pop("", []):
-        click.echo(line)
+        click.echo(_safe(line))
     children = {path: f"{step.result.status if step.result else 'running'}" for path, step in record.steps.items()}
     for path in [*result["step_results"], *(path for path in children if path not in result["step_results"])]:
         own = result["step_results"].get(path)
