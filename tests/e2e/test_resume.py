@@ -168,6 +168,41 @@ async def test_what_cannot_be_resumed_is_refused(tmp_path):
         assert (refused.returncode, refused.stderr) == (2, error)
 
 
+async def test_from_another_directory_a_run_does_not_leave_its_deployments_sandbox(tmp_path):
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    ours.mkdir()
+    theirs.mkdir()
+    (ours / "treadle.yaml").write_text("sandbox: {enabled: true, allowed_paths: [ok]}\n", encoding="utf-8")
+    (ours / "flow.yaml").write_text(
+        "name: x\nconfig: {provider: mock}\nsteps:\n"
+        "  - {id: ask, type: approval_gate}\n"
+        "  - {id: out, type: tool, depends_on: [ask], tool_name: file_write, tool_args: {path: out.txt, content: x}}\n",
+        encoding="utf-8",
+    )
+    run_id = json.loads((await treadle("run", "flow.yaml", "--json", cwd=ours)).stdout)["run_id"]
+    how = ("resume", run_id, "--approve", "ask", "--checkpoint-dir", "../ours/.treadle")
+    refused = await treadle(*how, cwd=theirs)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == (
+        f"error: run {run_id} was begun in {ours}, where {ours / 'treadle.yaml'} counts; here it is none; "
+        "give the command there, or say which counts: --config FILE or --no-config\n"
+    )
+    assert "waits at gate ask" in (await treadle("show", run_id, cwd=ours)).stdout, "nothing is recorded of it"
+    held = await treadle(*how, "--config", "../ours/treadle.yaml", cwd=theirs)
+    assert "Sandbox violation (file_write)" in held.stderr
+    assert "warning" not in held.stderr
+    assert not (ours / "out.txt").exists()
+
+
+async def test_other_settings_than_when_the_run_began_are_told(tmp_path):
+    (tmp_path / "flow.yaml").write_text("name: x\nsteps: [{id: ask, type: approval_gate}]\n", encoding="utf-8")
+    run_id = json.loads((await treadle("run", "flow.yaml", "--json", cwd=tmp_path)).stdout)["run_id"]
+    (tmp_path / "treadle.yaml").write_text("config: {timeout: 60}\n", encoding="utf-8")
+    done = await treadle("resume", run_id, "--approve", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr.startswith("warning: the settings have changed since the run began\n")
+
+
 async def test_a_fork_runs_from_one_step_on_and_pays_for_that_only(tmp_path, server):
     text = """\
 name: two

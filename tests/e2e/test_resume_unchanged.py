@@ -140,6 +140,19 @@ def test_whatever_has_changed_the_file_is_read_and_checked_whole(folder, change:
     assert recorded.as_recorded(record, changed if isinstance(changed, Host) else host, {}) is None
 
 
+@pytest.mark.parametrize(
+    ("before", "after"), [("{n: 1}", "{n: true}"), ("{n: 1}", "{n: 1.0}"), ("{m: {a: 1, b: 2}}", "{m: {b: 2, a: 1}}")]
+)
+def test_a_child_that_only_python_calls_equal_has_changed(folder, before, after):
+    host = Host.discover()
+    child = folder / "child.yaml"
+    child.write_text(f"state: {before}\n{CHILD}", encoding="utf-8")
+    record = record_of(treadle.load_workflow("flow.yaml", host=host), SqliteJournal(folder / "journal.db"))
+    assert recorded.as_recorded(record, host, {}) is not None
+    child.write_text(f"state: {after}\n{CHILD}", encoding="utf-8")
+    assert recorded.as_recorded(record, host, {}) is None
+
+
 def test_other_versions_of_plugins_kernel_or_python_are_noticed(folder, monkeypatch):
     host = Host.discover()
     record = record_of(treadle.load_workflow("flow.yaml", host=host), SqliteJournal(folder / "journal.db"))

@@ -20,6 +20,7 @@ from treadle_cli.options import (
     budget_option,
     checkpoint_dir_option,
     debug_option,
+    find_settings_file,
     host_options,
     host_without,
     is_debugging,
@@ -100,6 +101,7 @@ def go_on(
         _enter(record)
         overrides = {"provider": provider, "model": model, "stream": stream, "budget_usd": budget}
         versions = _changed_versions(record.facts.get("versions") or {}, host)
+        changes = [*(versions or ()), *_changed_settings(record, host)]
         workflow = as_recorded(record, host, overrides) if versions == [] else None
         if workflow is None:
             workflow = _workflow(record, host, overrides, stderr, given=given, accept_changes=accept_changes)
@@ -111,7 +113,7 @@ def go_on(
         gc.freeze()
         gc.enable()
     if not quiet:
-        for line in versions or ():
+        for line in changes:
             stderr.line(f"warning: {line}")
 
     # Imported only now: a mistake is reported without waiting for the engine.
@@ -130,16 +132,33 @@ def go_on(
 
 
 def _enter(record: Record) -> None:
-    """Go to the directory in which the run was begun: its paths are relative to that."""
+    """Go to the directory in which the run was begun: its paths are relative to that.
+
+    :raises ConfigurationError: it cannot be entered, or other settings count there. With those of here the run could
+        leave its sandbox, or ask another server.
+    """
     folder = record.facts.get("folder")
     if folder is None:
         return
+    here = _found_settings()
     try:
         os.chdir(folder)
     except OSError as error:
         raise ConfigurationError(
             f"run {record.run_id} was begun in {folder}, which cannot be entered: {error.strerror or error}"
         ) from error
+    if (there := _found_settings()) != here:
+        raise ConfigurationError(
+            f"run {record.run_id} was begun in {folder}, where {there or 'no treadle.yaml'} counts; "
+            f"here it is {here or 'none'}",
+            hint="give the command there, or say which counts: --config FILE or --no-config",
+        )
+
+
+def _found_settings() -> str | None:
+    """The settings file that counts in the working directory, where nobody has named one."""
+    file, named_by = find_settings_file()
+    return None if file is None or named_by != "found" else os.path.realpath(file)
 
 
 def as_recorded(record: Record, host: Host, overrides: Mapping[str, Any]) -> Workflow | None:
@@ -158,7 +177,9 @@ def as_recorded(record: Record, host: Host, overrides: Mapping[str, Any]) -> Wor
         workflow = record.checked_workflow(host, config=overrides, order=order)
     except (OSError, KeyError, treadle.TreadleError):
         return None
-    return replace(workflow, file_digest=known[0]) if workflow.files == recorded["files"] else None
+    # As text, where 1 is not true and an order is one: prompts show both.
+    are_same = _compact(workflow.files) == _compact(recorded["files"])
+    return replace(workflow, file_digest=known[0]) if are_same else None
 
 
 def _workflow(
@@ -232,3 +253,13 @@ def _changed_versions(recorded: Mapping[str, str], host: Host) -> list[str] | No
         if name != "python" and now.get(name) != then
     ]
     return changed if changed or now == recorded else None
+
+
+def _changed_settings(record: Record, host: Host) -> list[str]:
+    """What is to be said where the deployment's settings are others; another kernel may only write them otherwise."""
+    from importlib.metadata import version
+
+    then, kernel = record.workflow.get("settings_digest"), record.facts.get("versions", {}).get("treadle-kernel")
+    if then in (None, host.settings.digest) or kernel != version("treadle-kernel"):
+        return []
+    return ["the settings have changed since the run began"]
