@@ -168,6 +168,26 @@ async def test_what_cannot_be_resumed_is_refused(tmp_path):
         assert (refused.returncode, refused.stderr) == (2, error)
 
 
+async def test_a_changed_child_is_refused_though_the_file_of_the_run_itself_is_gone(tmp_path):
+    (tmp_path / "flow.yaml").write_text(
+        "name: x\nsteps:\n  - {id: ask, type: approval_gate}\n"
+        "  - {id: sub, type: subworkflow, workflow_path: child.yaml, depends_on: [ask], output: got}\n",
+        encoding="utf-8",
+    )
+    child = (
+        "name: c\nsteps: [{id: a, type: tool, tool_name: shell_command, tool_args: {command: echo it}, output: q}]\n"
+    )
+    (tmp_path / "child.yaml").write_text(child, encoding="utf-8")
+    run_id = json.loads((await treadle("run", "flow.yaml", "--json", cwd=tmp_path)).stdout)["run_id"]
+    (tmp_path / "flow.yaml").unlink()
+    (tmp_path / "child.yaml").write_text(child.replace("echo it", "echo another"), encoding="utf-8")
+    refused = await treadle("resume", run_id, "--approve", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert f"error: child.yaml changed since run {run_id} began; treadle resume --accept-changes, or" in refused.stderr
+    done = await treadle("resume", run_id, "--approve", "--accept-changes", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["final_state"]["got"]["q"]["stdout"] == "another\n"
+
+
 async def test_from_another_directory_a_run_does_not_leave_its_deployments_sandbox(tmp_path):
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     ours.mkdir()

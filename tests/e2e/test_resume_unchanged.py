@@ -153,6 +153,40 @@ def test_a_child_that_only_python_calls_equal_has_changed(folder, before, after)
     assert recorded.as_recorded(record, host, {}) is None
 
 
+ASKING = """\
+name: asking
+config: {provider: mock}
+steps:
+  - {id: ask, type: approval_gate}
+  - {id: sub, type: subworkflow, workflow_path: child.yaml, depends_on: [ask]}
+  - {id: desk, type: agent, agent: desk.yaml, depends_on: [ask], prompt: "Go on"}
+"""
+
+
+@pytest.mark.parametrize("changed", [["child.yaml"], ["desk.yaml"], ["desk.yaml", "child.yaml"]])
+def test_nobody_approves_one_thing_and_has_another_run(folder, changed):
+    """`session.answer`, by which `treadle serve` takes answers, and `session.resume` refuse as the command does."""
+
+    async def main() -> None:
+        async with treadle.open(host=Host.discover(), journal=SqliteJournal("journal.db")) as session:
+            workflow = treadle.parse_workflow(ASKING, host=session.host)
+            run_id = (await session.run(workflow)).run_id
+            then = {name: (folder / name).read_text(encoding="utf-8") for name in changed}
+            for name, text in then.items():
+                (folder / name).write_text(text.replace("More", "Less").replace("Do it", "Undo it"), encoding="utf-8")
+            told = f"^{' and '.join(changed)} changed since run {run_id} began; treadle resume --accept-changes, or "
+            for call in (session.answer(run_id, {"ask": "approved"}), session.resume(run_id)):
+                with pytest.raises(treadle.ConfigurationError, match=told):
+                    await call
+            assert not Record(run_id, session.journal.entries(run_id)).gates.has_answers
+            for name, text in then.items():
+                (folder / name).write_text(f"# as it was\n{text}", encoding="utf-8")
+            await session.answer(run_id, {"ask": "approved"})
+            assert (await session.resume(run_id)).status == "success"
+
+    trio.run(main)
+
+
 def test_other_versions_of_plugins_kernel_or_python_are_noticed(folder, monkeypatch):
     host = Host.discover()
     record = record_of(treadle.load_workflow("flow.yaml", host=host), SqliteJournal(folder / "journal.db"))

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["as_recorded", "go_on", "going_on_options"]
 
 
+_REDACTED = "<REDACTED:sha256="
 _Function = Callable[..., Any]
 _OPTIONS: tuple[Callable[[_Function], _Function], ...] = (
     click.option(
@@ -171,15 +172,15 @@ def as_recorded(record: Record, host: Host, overrides: Mapping[str, Any]) -> Wor
     try:
         text = Path(recorded["source"] or "").read_bytes()
         known = recorded["file_digest"], recorded["settings_digest"]
-        if known != (hashlib.sha256(text).hexdigest(), host.settings.digest):
+        if known != (hashlib.sha256(text).hexdigest(), host.settings.digest) or _REDACTED in _compact(
+            recorded["files"]
+        ):
             return None
         order = tuple((first, second) for first, second in recorded["order"])
         workflow = record.checked_workflow(host, config=overrides, order=order)
     except (OSError, KeyError, treadle.TreadleError):
         return None
-    # As text, where 1 is not true and an order is one: prompts show both.
-    are_same = _compact(workflow.files) == _compact(recorded["files"])
-    return replace(workflow, file_digest=known[0]) if are_same else None
+    return replace(workflow, file_digest=known[0])
 
 
 def _workflow(
@@ -197,7 +198,7 @@ def _workflow(
     if source is None or not Path(source).exists():
         if source is not None:
             stderr.line(f"warning: {source} is gone; the workflow goes on as it was recorded")
-        return record.checked_workflow(host, config=overrides)
+        return record.checked_workflow(host, config=overrides, accept_changes=accept_changes)
     settings = {**recorded["overrides"], **{name: value for name, value in overrides.items() if value is not None}}
     now = treadle.load_workflow(source, host=host, config=settings, state_keys=(*record.state, *given))
     changed = {}
@@ -230,7 +231,7 @@ def _hidden_alike(now: Any, before: Any) -> Any:
     if isinstance(now, list | tuple):
         old_items = before if isinstance(before, list) else []
         return [_hidden_alike(each, old_items[at] if at < len(old_items) else None) for at, each in enumerate(now)]
-    return before if isinstance(before, str) and "<REDACTED:sha256=" in before else now
+    return before if isinstance(before, str) and _REDACTED in before else now
 
 
 def _compact(document: Any) -> str:

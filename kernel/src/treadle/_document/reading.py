@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import field
-from math import isinf
 from typing import Any, NamedTuple
 
 import yaml
@@ -29,8 +28,6 @@ __all__ = ["LINE_BREAK", "MAX_BYTES", "MAX_DEPTH", "Marks", "Span", "decode", "r
 MAX_BYTES = 32_000_000
 MAX_DEPTH = 100
 _MAX_NODES = 5_000_000
-_TEXT = 16
-"""So many characters of a text count as one value more."""
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INT = re.compile(r"[-+]?[0-9]+\Z|0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
@@ -246,7 +243,7 @@ class _Reader:
             if kind is yaml.ScalarEvent:
                 span = self._span(event)
                 value = event.value if self._wants_key() else self._scalar(event, span)
-                nodes = 1 + len(event.value) // _TEXT
+                nodes = 1 + len(event.value) // 16  # or aliases of one long text would count as little as of a word
                 if event.anchor:
                     self._anchors[event.anchor] = (value, span, nodes)
                 self._take(value, span, nodes, event)
@@ -337,7 +334,7 @@ class _Reader:
             self._take_value(frame, value, marks, place)
 
     def _take_key(self, frame: _Frame, key: str, place: Span, event: Any) -> None:
-        if event is not None and event.implicit[0] and not _is_text(key):
+        if event is not None and event.implicit[0] and (key in _WORDS or _INT.match(key) or _FLOAT.match(key)):
             hint = f'write "{key}"' if key else None
             self._problem(place, "bad-key", f"a key must be text, and {key or 'an empty one'} is not", hint)
         if key in frame.marks.keys:
@@ -390,16 +387,7 @@ class _Reader:
 
 
 def _braces_hint(event: Any) -> str | None:
-    if event.flow_style:
-        return _BRACES
-    return None
-
-
-def _is_text(text: str) -> bool:
-    try:
-        return type(_resolve(text)) is str
-    except ValueError:
-        return False
+    return _BRACES if event.flow_style else None
 
 
 def _resolve(text: str) -> Any:
@@ -413,7 +401,7 @@ def _resolve(text: str) -> Any:
             str(number)  # which Python reads of any length in these bases, and does not write
             return number
         if _FLOAT.match(text):
-            if isinf(value := float(text)):
+            if abs(value := float(text)) == float("inf"):
                 raise ValueError("it is larger than the largest there is, 1.8e308")
             return value
         return text

@@ -264,18 +264,30 @@ class Record:
         record.assume(assume or {})
         return record
 
-    def checked_workflow(self, host: Host, *, config: Mapping[str, Any] | None = None, order: Any = None) -> Workflow:
+    def checked_workflow(
+        self, host: Host, *, config: Mapping[str, Any] | None = None, order: Any = None, accept_changes: bool = False
+    ) -> Workflow:
         """The workflow that was run, as it was then.
 
         :param config: values that win over those that it was run with.
         :param order: as it was recorded, where it was checked by what is installed now; then it is not checked whole.
+        :param accept_changes: whether its agents and child workflows, which are read again, may be others than then.
         :raises DocumentError: it has problems with what is installed now.
+        :raises ConfigurationError: one of those files has changed.
         """
         if isinstance(self.workflow, Workflow):
             return self.workflow.with_config(**(config or {}))
         recorded, settings = self.workflow, {**self.workflow["overrides"], **(config or {})}
         how: dict[str, Any] = {"source": recorded.get("source"), "state_keys": self.state, "order": order}
-        return build_workflow(recorded["document"], host=host, config=settings, **how)
+        workflow = build_workflow(recorded["document"], host=host, config=settings, **how)
+        then = {} if accept_changes else recorded.get("files", {})
+        # As text: to Python 1 is true, and mappings of any order are equal, while prompts show both.
+        now = workflow.files
+        changed = [each for each in then if repr(now[each]) != repr(then[each]) and not has_placeholder(then[each])]
+        if changed:
+            hint = "treadle resume --accept-changes, or workflow= in Python, goes on with what is there now"
+            raise ConfigurationError(f"{' and '.join(changed)} changed since run {self.run_id} began", hint=hint)
+        return workflow
 
     def state_before(self, workflow: Workflow, step: str) -> dict[str, Any]:
         """The state as the step saw it: the run's own, and what the steps before it wrote.
