@@ -242,9 +242,11 @@ class Redactor:
         if kind.endswith("call_started"):
             return {name: self.asked(value) for name, value in data.items()}
         if kind == "answered":
-            data = {
-                name: {gate: self._struck(each) if gate in self._concealed else each for gate, each in answers.items()}
-                for name, answers in data.items()
+            data = dict(data) | {
+                name: {
+                    gate: self._struck(said) if gate in self._concealed else said for gate, said in data[name].items()
+                }
+                for name in ("answers", "expired")
             }
         if step in self._concealed and kind.endswith("call_finished"):
             data = {

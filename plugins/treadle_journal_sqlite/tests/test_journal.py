@@ -17,7 +17,19 @@ import trio
 from crash_world import Log
 
 import treadle
-from treadle import ConfigurationError, JournalEntry, MemoryJournal, Message, ModelRequest, ModelResponse, StepOutcome
+from treadle import (
+    ConfigurationError,
+    JournalEntry,
+    MemoryJournal,
+    Message,
+    ModelRequest,
+    ModelResponse,
+    Pending,
+    Record,
+    Step,
+    StepContext,
+    StepOutcome,
+)
 from treadle_journal_sqlite import JournalError, JournalSettings, SqliteJournal, encoding
 from treadle_journal_sqlite.views import list_runs
 
@@ -457,3 +469,48 @@ def test_what_of_several_runs_cannot_be_kept_is_told_to_whoever_awaits_it(tmp_pa
     trio.run(journal.settle)
     assert kinds(file, "two") == ["run_started"]
     journal.close()
+
+
+class Asks(Step):
+    """Asks two things, one after the other or both at once."""
+
+    async def run(self, ctx: StepContext) -> StepOutcome:
+        questions = [Pending(question=f"{name}?", choices=("yes", "no"), name=name) for name in ("one", "two")]
+        given = [ctx.answer(each) for each in questions]
+        return StepOutcome(value=given) if all(given) else StepOutcome(pending=tuple(questions))
+
+
+@pytest.mark.parametrize("gate", ["ask:one", "ask:two"])
+def test_of_answers_that_two_processes_give_at_once_one_is_refused(tmp_path, monkeypatch, gate):
+    """Between the look at the record and the answer another process answers too: one of them is told."""
+
+    async def main() -> None:
+        theirs = SqliteJournal(tmp_path / "journal.db")
+        mine = SqliteJournal(tmp_path / "journal.db")
+        async with (
+            treadle.open(journal=theirs, steps={"asks": Asks}) as other,
+            treadle.open(journal=mine, steps={"asks": Asks}) as session,
+        ):
+            document = {"name": "w", "steps": [{"id": "ask", "type": "asks", "output": "said"}]}
+            run_id = (await session.run(treadle.build_workflow(document, host=session.host))).run_id
+            checked = Record.checked_workflow
+
+            def meanwhile(record: Record, host: treadle.Host) -> treadle.Workflow:
+                monkeypatch.setattr(Record, "checked_workflow", checked)
+                with pytest.raises(StopIteration):  # it awaits nothing
+                    session.answer(run_id, {gate: "yes"}).send(None)
+                return checked(record, host)
+
+            monkeypatch.setattr(Record, "checked_workflow", meanwhile)
+            with pytest.raises(
+                ConfigurationError, match="answered or gone on with elsewhere since it was read; try it"
+            ):
+                await other.answer(run_id, {"ask:one": "no"})
+            assert [each.data["answers"] for each in theirs.entries(run_id) if each.kind == "answered"] == [
+                {gate: "yes"}
+            ]
+            await other.answer(run_id, {"ask:two" if gate == "ask:one" else "ask:one": "no"})
+            result = await session.resume(run_id)
+            assert sorted(result.final_state["said"]) == ["no", "yes"]
+
+    trio.run(main)

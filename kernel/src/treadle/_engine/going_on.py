@@ -94,10 +94,10 @@ def record_start(run: Run, attempt: int, workflow: Workflow, state: Mapping[str,
 
 def record_answers(run: Run) -> None:
     """Record what is newly answered, so that nobody is asked again, whoever goes on with the run."""
-    gates = run._earlier.gates if run._earlier else None
-    if gates is not None and (gates.answered or gates.expired):
+    if run._earlier and ((gates := run._earlier.gates).answered or gates.expired):
         run._note_concealed()
-        run.record("answered", "", 0, 0, {"answers": gates.answered, "expired": gates.expired})
+        told = {"answers": gates.answered, "expired": gates.expired, "after": run._earlier.length}
+        run.record("answered", "", 0, 0, told)
 
 
 def time_used(run: Run) -> float:

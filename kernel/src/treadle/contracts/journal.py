@@ -54,11 +54,11 @@ class JournalEntry:
 
 
 def check_after(entry: JournalEntry, kept: int) -> None:
-    """For journals: refuse a ``run_resumed`` that goes by another record than the one of ``kept`` entries.
+    """For journals: refuse what goes by another record than the one of ``kept`` entries.
 
-    :raises ConfigurationError: another process has gone on with the run.
+    :raises ConfigurationError: another process has gone on with the run, or answered it.
     """
-    if entry.kind == "run_resumed" and entry.data.get("after", kept) != kept:
+    if entry.data.get("after", kept) != kept:
         raise ConfigurationError(
             f"run {entry.run_id} has been answered or gone on with elsewhere since it was read", hint="try it again"
         )
@@ -72,7 +72,9 @@ class Journal(ABC):
     unless the caller has said that it awaits :meth:`settle`.
 
     A ``run_resumed`` goes by what its process has read of the run: it says in ``after`` how many entries that were, and
-    is refused where there are others by then, as the run would do again what another process has done.
+    is refused where there are others by then, as the run would do again what another process has done. An ``answered``
+    says so too, and should be refused where another one has come since: one answer counts, and whoever gave the other
+    is to be told.
 
     :cvar outlives_process: whether another process can read what is appended; a run can then wait for a person.
     :ivar is_settled: whether there is nothing to wait for: :meth:`settle` is then not called.

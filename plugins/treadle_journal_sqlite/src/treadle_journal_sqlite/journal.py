@@ -27,6 +27,10 @@ _MOST_AT_ONCE = 20
 """Rows of one statement."""
 
 _COUNT = "SELECT count(*) FROM entries WHERE run_id = ?"
+_ANSWERED_SINCE = (
+    "SELECT count(*) FROM (SELECT kind FROM entries WHERE run_id = ? ORDER BY seq LIMIT -1 OFFSET ?) "
+    "WHERE kind = 'answered'"
+)
 _NOTE_START = "INSERT OR REPLACE INTO runs VALUES (?, ?, 'running', ?, ?, NULL, 0, 0, NULL, NULL, ?, '', ?, ?)"
 _NOTE_COST = (
     "UPDATE runs SET cost = cost + ?, tokens = tokens + ?, updated = ?, providers = CASE WHEN "
@@ -139,8 +143,8 @@ class SqliteJournal(Journal):
     def _flush(self, last: JournalEntry | None = None) -> None:
         """Write what waits in one transaction; ``last`` is the last of it, where it was appended just now."""
         waiting = self._waiting
-        rows, resumed = waiting.rows, last if last is not None and last.kind == "run_resumed" else None
-        if waiting.texts or waiting.notes or resumed or len(rows) > _MOST_AT_ONCE:
+        rows, at_once = waiting.rows, last if last is not None and last.kind in _AT_ONCE else None
+        if waiting.texts or waiting.notes or at_once or len(rows) > _MOST_AT_ONCE:
             with self.store.writing() as db:
                 if waiting.texts:
                     db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", waiting.texts.items())
@@ -151,8 +155,10 @@ class SqliteJournal(Journal):
                     seq = db.execute(*_insert(rows)).lastrowid or 0
                 for note in waiting.notes:
                     db.execute(*note)
-                if resumed is not None:
-                    self._note_resumed(db, resumed)
+                if at_once is not None and at_once.kind == "run_resumed":
+                    self._note_resumed(db, at_once)
+                elif at_once is not None:
+                    _check_answered(db, at_once)
         else:
             seq = self.store.write(*_insert(rows))
         first = seq - len(rows) + 1
@@ -249,6 +255,14 @@ class SqliteJournal(Journal):
             self._keep_waiting()
         finally:
             self.store.close()
+
+
+def _check_answered(db: Any, entry: JournalEntry) -> None:
+    """Refuse an answer where another process has recorded one since the run was read."""
+    after = entry.data.get("after")
+    if after is not None:
+        since: int = db.execute(_ANSWERED_SINCE, (entry.run_id, after)).fetchone()[0] - 1
+        check_after(entry, after + since)
 
 
 def _insert(rows: Sequence[Row]) -> tuple[str, tuple[Any, ...]]:
