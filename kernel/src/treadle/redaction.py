@@ -243,9 +243,7 @@ class Redactor:
             return {name: self.asked(value) for name, value in data.items()}
         if kind == "answered":
             data = dict(data) | {
-                name: {
-                    gate: self._struck(said) if gate in self._concealed else said for gate, said in data[name].items()
-                }
+                name: {gate: self._struck(one) if gate in self._concealed else one for gate, one in data[name].items()}
                 for name in ("answers", "expired")
             }
         if step in self._concealed and kind.endswith("call_finished"):
