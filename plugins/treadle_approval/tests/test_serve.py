@@ -204,6 +204,27 @@ async def test_of_many_approvals_of_one_gate_at_once_exactly_one_wins(world: Wor
     assert world.done == 1
 
 
+async def test_a_run_whose_record_is_damaged_keeps_no_other_one_from_being_answered(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Kept.entries
+
+    def entries(journal: Kept, run_id: str) -> Any:
+        if run_id == "r0":
+            raise treadle.TreadleError("the journal is damaged")
+        return read(journal, run_id)
+
+    async with served(world, Kept(), [GATE], [GATE]) as server:
+        monkeypatch.setattr(Kept, "unfinished", lambda journal: ["r0", "r1"])
+        monkeypatch.setattr(Kept, "entries", entries)
+        status, data = await server.ask("GET", "/pending")
+        assert (status, [each["run_id"] for each in data["paused_runs"]]) == (200, ["r1"])
+        assert "run r0: cannot be read: the journal is damaged" in server.said
+        assert (await server.ask("POST", "/approve/r0"))[0] == 500
+        assert (await server.ask("POST", "/approve/r1"))[0] == 202
+        await server.status_of("r1", "success")
+
+
 async def test_a_client_that_leaves_does_not_stop_the_run(world: World) -> None:
     async with served(world, Kept(), [GATE, WORK]) as server:
         async with await trio.open_tcp_stream("127.0.0.1", server.port) as stream:

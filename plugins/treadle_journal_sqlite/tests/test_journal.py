@@ -166,6 +166,46 @@ def test_a_truncated_file_is_an_error_that_names_it(tmp_path):
         list(SqliteJournal(file).entries("r"))
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE entries SET data = substr(data, 1, 30) WHERE kind = 'KIND'",
+        "UPDATE entries SET data = replace(data, '\"v\"', '\"w\"') WHERE kind = 'KIND'",
+        "UPDATE entries SET data = 'null' WHERE kind = 'KIND'",
+    ],
+    ids=["cut off", "other names", "nothing"],
+)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "run_started", "run_finished", "step_finished", "model_call_started", "model_call_finished",
+        "tool_call_started", "tool_call_finished",
+    ],
+)  # fmt: skip
+def test_an_entry_that_says_nothing_is_told_with_its_file(tmp_path, damage, kind):
+    path = tmp_path / "journal.db"
+    log = Log(tmp_path / "log")
+    with closing(SqliteJournal(path)) as journal:
+        crash_world.run(journal, log)
+    with closing(sqlite3.connect(path)) as db, db:
+        assert db.execute(damage.replace("KIND", kind)).rowcount
+    with closing(SqliteJournal(path)) as journal:
+        with pytest.raises(JournalError) as caught:
+            [dict(each.data) for each in journal.entries("r")]  # of calls it is made when it is asked for
+        assert f"the journal {path} is damaged: its entry " in caught.value.message
+        assert "move it away" in (caught.value.hint or "")
+
+
+def test_a_long_value_that_is_another_than_was_kept_is_told(tmp_path):
+    path = tmp_path / "journal.db"
+    with closing(SqliteJournal(path)) as journal:
+        crash_world.run(journal, Log(tmp_path / "log"))
+    with closing(sqlite3.connect(path)) as db, db:
+        assert db.execute("UPDATE texts SET text = replace(text, 'outer', 'other')").rowcount
+    with closing(SqliteJournal(path)) as journal, pytest.raises(JournalError, match="a value is another than was kept"):
+        list(journal.entries("r"))
+
+
 def test_a_full_disk_ends_the_run_and_what_was_recorded_stays(tmp_path):
     journal = SqliteJournal(tmp_path / "journal.db")
     pages = journal.store.rows("PRAGMA page_count")[0][0]

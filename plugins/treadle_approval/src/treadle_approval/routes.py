@@ -125,10 +125,14 @@ class Routes:
         found = []
         for run_id in list(self._session.journal.unfinished()):
             await trio.lowlevel.checkpoint()
-            entries = list(self._session.journal.entries(run_id))
-            if not entries:
+            try:
+                entries = list(self._session.journal.entries(run_id))
+                if not entries:
+                    continue
+                record = Record(run_id, entries)
+            except (TreadleError, OSError) as error:
+                self._say(f"run {run_id}: cannot be read: {error}")
                 continue
-            record = Record(run_id, entries)
             waiting = record.gates.waiting
             if not waiting:
                 continue

@@ -39,6 +39,7 @@ Asked = tuple[str, str, str | None, Sequence[Message]]
 
 _LONG = 512
 _DECODER = json.JSONDecoder()
+_SHOWN = 80
 _STATUSES: Mapping[str, StepStatus] = {str(each): each for each in StepStatus}
 _CONSTANT_KEPT = 5
 """Texts of what many runs have, beside those of runs under way."""
@@ -216,12 +217,29 @@ def _about_workflow(workflow: Workflow, digest: str) -> dict[str, Any]:
     }
 
 
-class Decoder:
-    """Makes entries of their JSON text. ``text`` gives what was kept under a key. For one run, in order."""
+_BROKEN = (ValueError, LookupError, TypeError, AttributeError)
+"""What comes of an entry that does not say what it was written to say."""
 
-    def __init__(self, text: Callable[[str], str]) -> None:
+_NEEDED: Mapping[str, Sequence[str]] = {
+    "run_started": ("workflow", "state"),
+    "run_resumed": ("workflow", "state", "assumed"),
+    "answered": ("answers", "expired"),
+    "tool_call_started": ("tool_name", "arguments"),
+    "run_finished": ("result",),
+}
+
+
+class Decoder:
+    """Makes entries of their JSON text. For one run, in order.
+
+    :param text: gives what was kept under a key.
+    :param damaged: the error that says what is wrong with the file.
+    """
+
+    def __init__(self, text: Callable[[str], str], damaged: Callable[[str], Exception]) -> None:
         self.document: KeptDocument | None = None
         self._text = text
+        self._damaged = damaged
         self._kept: dict[str, Any] = {}
         self._messages: dict[int, tuple[Message, ...]] = {}
         self._requests: dict[int, _Later] = {}
@@ -230,13 +248,29 @@ class Decoder:
         self._steps: list[str] = []
 
     def decode(self, seq: int, kind: str, step: str, text: str) -> Mapping[str, Any]:
-        """The data of an entry."""
+        """The data of an entry.
+
+        :raises Exception: that of ``damaged``: it cannot be made of that text.
+        """
+        try:
+            return self._decode(seq, kind, step, text)
+        except _BROKEN as error:
+            raise self._unreadable(seq, error) from error
+
+    def _unreadable(self, seq: int, error: Exception) -> Exception:
+        return self._damaged(f"its entry {seq} cannot be read ({type(error).__name__}: {str(error)[:_SHOWN]})")
+
+    def _decode(self, seq: int, kind: str, step: str, text: str) -> Mapping[str, Any]:
         if kind == "step_started":  # the commonest first: a run may have tens of thousands
             self._results.pop(step, None)
             if text == "{}":
                 return {}
         if kind.startswith("model_call") and '"h":' not in text:  # or the journal may be closed by then
-            later = _Later(text, lambda name, value: self._value(name, value, kind, seq))
+            later = _Later(
+                text,
+                lambda name, value: self._value(name, value, kind, seq),
+                lambda error: self._unreadable(seq, error),
+            )
             if kind == "model_call_started":
                 self._requests[seq] = later
             return later
@@ -247,6 +281,9 @@ class Decoder:
                 {"result": result, "outcome": self._outcome(raw["outcome"])} if "outcome" in raw else {"result": result}
             )
         data = {name: self._value(name, value, kind, seq) for name, value in raw.items()}
+        for name in _NEEDED.get(kind, ()):
+            if name not in data and not step:
+                raise KeyError(name)
         if kind in ("run_started", "run_resumed") and not step:
             workflow = data["workflow"]
             self._steps = [each["id"] for each in workflow["document"].get("steps", ())]
@@ -339,11 +376,14 @@ class Decoder:
 class _Later(Mapping[str, Any]):
     """The data of an entry, each value made when it is first asked for. Of a long run that goes on few ever are."""
 
-    __slots__ = ("_made", "_make", "_raw", "_text")
+    __slots__ = ("_made", "_make", "_raw", "_text", "_unreadable")
 
-    def __init__(self, text: str, make: Callable[[str, Any], Any]) -> None:
+    def __init__(
+        self, text: str, make: Callable[[str, Any], Any], unreadable: Callable[[Exception], Exception]
+    ) -> None:
         self._text = text
         self._make = make
+        self._unreadable = unreadable
         self._raw: Mapping[str, Any] | None = None
         self._made: dict[str, Any] = {}
 
@@ -351,12 +391,19 @@ class _Later(Mapping[str, Any]):
     def raw(self) -> Mapping[str, Any]:
         """As it was written."""
         if self._raw is None:
-            self._raw = _DECODER.raw_decode(self._text)[0]
+            try:
+                self._raw = dict(_DECODER.raw_decode(self._text)[0])
+            except _BROKEN as error:
+                raise self._unreadable(error) from error
         return self._raw
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
-            self._made[name] = self._make(name, self.raw[name])
+            value = self.raw[name]
+            try:
+                self._made[name] = self._make(name, value)
+            except _BROKEN as error:
+                raise self._unreadable(error) from error
         return self._made[name]
 
     def __contains__(self, name: object) -> bool:

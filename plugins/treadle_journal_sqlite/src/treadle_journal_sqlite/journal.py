@@ -219,7 +219,7 @@ class SqliteJournal(Journal):
         :raises JournalError: the file cannot be read.
         """
         self._keep_waiting()
-        decoder = Decoder(self.store.text)
+        decoder = Decoder(self.store.text, self.store.damaged)
         query = "SELECT seq, kind, step, attempt, ordinal, at, data FROM entries WHERE run_id = ? ORDER BY seq"
         for seq, kind, step, attempt, ordinal, at, text in self.store.rows(query, (run_id,)):
             data = decoder.decode(seq, kind, step, text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -168,15 +169,19 @@ class Store:
     def text(self, key: str) -> str:
         """A text that was kept.
 
-        :raises JournalError: it is not there; the file is damaged.
+        :raises JournalError: it is not there, or another: the file is damaged.
         """
         rows = self.rows("SELECT text FROM texts WHERE digest = ?", (bytes.fromhex(key),))
         if not rows:
-            raise JournalError(
-                f"the journal {self.path} is damaged: a value is missing ({key})", hint=f"{_MOVE}, {_ELSEWHERE}"
-            )
+            raise self.damaged(f"a value is missing ({key})")
         found: str = rows[0][0]
+        if hashlib.blake2b(found.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest() != key:
+            raise self.damaged(f"a value is another than was kept ({key})")
         return found
+
+    def damaged(self, what: str) -> JournalError:
+        """That the file does not hold what was written to it."""
+        return JournalError(f"the journal {self.path} is damaged: {what}", hint=f"{_MOVE}, {_ELSEWHERE}")
 
     def close(self) -> None:
         """Close the file."""
