@@ -314,7 +314,24 @@ def test_the_inputs_are_never_written_to(name: str, restart: tuple[str, ...], tm
     assert (tmp_path / "items.jsonl").read_bytes() == before
 
 
-@pytest.mark.parametrize("text", ["mine\n", "mine, without an end of line", '{"line": 1}\n', "[1]\n"])
+RESULT = '{"line": 1, "input": "i", "workflow": "w", "status": "success", "cost_usd": null}\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mine\n",
+        "mine, without an end of line",
+        '{"line": 1}\n',
+        "[1]\n",
+        RESULT.replace("1", "[1]"),
+        RESULT.replace("1", "true"),
+        RESULT.replace('"success"', "[]"),
+        RESULT.replace("null", '"much"'),
+        "[" * 100_000 + "\n",
+    ],
+    ids=lambda text: text[:40],
+)
 def test_a_file_that_is_no_result_of_a_batch_is_never_replaced(text: str, tmp_path: Path):
     write(tmp_path, [{"topic": "a"}])
     (tmp_path / "results.jsonl").write_text(text, encoding="utf-8")

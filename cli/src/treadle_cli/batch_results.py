@@ -7,7 +7,7 @@ import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import NoneType, TracebackType
 from typing import Any, Self, TextIO
 
 from treadle import ConfigurationError, RunResult, Workflow
@@ -21,7 +21,13 @@ _GOOD = ("success", "paused")
 _WRITTEN: Mapping[str, Any] = {"status": "success"}
 """Stands for what is in the file and need not be in memory."""
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
-_NEEDED = ("line", "input", "workflow", "status", "cost_usd")
+_NEEDED: dict[str, tuple[type, ...]] = {
+    "line": (int,),
+    "input": (str,),
+    "workflow": (str,),
+    "status": (str,),
+    "cost_usd": (int, float, NoneType),
+}
 _BEGINNING = '{"line": '
 """How every result begins: an unfinished line that begins otherwise is somebody's text."""
 
@@ -266,10 +272,11 @@ def _read_lines(path: Path, file: str) -> tuple[list[dict[str, Any]], bool]:
     for number, line in enumerate(lines, start=1):
         try:
             result = json.loads(line)
-            for name in _NEEDED:
-                result[name]
-        except (ValueError, LookupError, TypeError):
-            raise _foreign(file, number) from None
+            is_result = all(type(result[name]) in kinds for name, kinds in _NEEDED.items())
+        except (ValueError, LookupError, TypeError, RecursionError):
+            is_result = False
+        if not is_result:
+            raise _foreign(file, number)
         found.append(result)
     if not rest.startswith(_BEGINNING[: len(rest)]):
         raise _foreign(file, len(lines) + 1)
