@@ -188,6 +188,30 @@ async def test_a_changed_child_is_refused_though_the_file_of_the_run_itself_is_g
     assert json.loads(done.stdout)["final_state"]["got"]["q"]["stdout"] == "another\n"
 
 
+async def test_a_child_that_another_file_of_its_name_stands_before_has_changed(tmp_path):
+    """A child is looked for in the working directory, and then beside the file that names it."""
+    folder = tmp_path / "sub"
+    folder.mkdir()
+    (folder / "flow.yaml").write_text(
+        "name: x\nsteps:\n  - {id: ask, type: approval_gate}\n"
+        "  - {id: sub, type: subworkflow, workflow_path: child.yaml, depends_on: [ask], output: got}\n",
+        encoding="utf-8",
+    )
+    child = (
+        "name: c\nsteps: [{id: a, type: tool, tool_name: shell_command, tool_args: {command: echo it}, output: q}]\n"
+    )
+    (folder / "child.yaml").write_text(child, encoding="utf-8")
+    run_id = json.loads((await treadle("run", "sub/flow.yaml", "--json", cwd=tmp_path)).stdout)["run_id"]
+    (tmp_path / "child.yaml").write_text(child.replace("echo it", "echo another"), encoding="utf-8")
+    refused = await treadle("resume", run_id, "--approve", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert f"error: sub/child.yaml and child.yaml have changed since run {run_id} began; --accept" in refused.stderr
+    assert '"command": "echo another"\n' in refused.stderr
+    (tmp_path / "child.yaml").unlink()
+    done = await treadle("resume", run_id, "--approve", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["final_state"]["got"]["q"]["stdout"] == "it\n"
+
+
 async def test_from_another_directory_a_run_does_not_leave_its_deployments_sandbox(tmp_path):
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     ours.mkdir()

@@ -187,6 +187,19 @@ def test_nobody_approves_one_thing_and_has_another_run(folder, changed):
     trio.run(main)
 
 
+def test_a_child_before_which_another_file_is_found_is_refused_in_python_too(folder):
+    (folder / "sub").mkdir()
+    for name in ("flow.yaml", "child.yaml"):
+        (folder / name).rename(folder / "sub" / name)
+    host = Host.discover()
+    record = record_of(treadle.load_workflow("sub/flow.yaml", host=host), SqliteJournal(folder / "journal.db"))
+    assert recorded.as_recorded(record, host, {}) is not None
+    (folder / "child.yaml").write_text(CHILD, encoding="utf-8")
+    with pytest.raises(treadle.ConfigurationError, match=r"^sub/child\.yaml changed since run"):
+        record.checked_workflow(host)
+    assert recorded.as_recorded(record, host, {}) is None
+
+
 def test_other_versions_of_plugins_kernel_or_python_are_noticed(folder, monkeypatch):
     host = Host.discover()
     record = record_of(treadle.load_workflow("flow.yaml", host=host), SqliteJournal(folder / "journal.db"))

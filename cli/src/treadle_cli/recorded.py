@@ -201,11 +201,14 @@ def _workflow(
         return record.checked_workflow(host, config=overrides, accept_changes=accept_changes)
     settings = {**recorded["overrides"], **{name: value for name, value in overrides.items() if value is not None}}
     now = treadle.load_workflow(source, host=host, config=settings, state_keys=(*record.state, *given))
+    then = {source: recorded["document"], **recorded.get("files", now.files)}  # which a record did not always have
+    # In one of the two only: a file before which another of its name is found now, and that one.
+    after = {source: now.data, **now.files}
     changed = {}
-    for file, before in {source: recorded["document"], **recorded.get("files", {})}.items():
-        after = now.data if file == source else now.files.get(file)
-        if after is not None and _compact(before) != _compact(after := _hidden_alike(after, before)):
-            changed[file] = _lines(before), _lines(after)
+    for file in {**then, **after}:
+        old, new = then.get(file), _hidden_alike(after.get(file), then.get(file))
+        if _compact(old) != _compact(new):
+            changed[file] = _lines(old), _lines(new)
     if changed and not accept_changes:
         import difflib  # here, as every command imports this module
 

@@ -283,7 +283,7 @@ class Record:
         then = {} if accept_changes else recorded.get("files", {})
         # As text: to Python 1 is true, and mappings of any order are equal, while prompts show both.
         now = workflow.files
-        changed = [each for each in then if repr(now[each]) != repr(then[each]) and not has_placeholder(then[each])]
+        changed = [each for each in then if repr(now.get(each)) != repr(then[each]) and not has_placeholder(then[each])]
         if changed:
             hint = "treadle resume --accept-changes, or workflow= in Python, goes on with what is there now"
             raise ConfigurationError(f"{' and '.join(changed)} changed since run {self.run_id} began", hint=hint)
