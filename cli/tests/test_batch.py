@@ -314,6 +314,27 @@ def test_the_inputs_are_never_written_to(name: str, restart: tuple[str, ...], tm
     assert (tmp_path / "items.jsonl").read_bytes() == before
 
 
+def test_a_child_workflow_that_has_changed_is_a_change(tmp_path: Path):
+    """Or some lines would be made by the one, some by the other."""
+    flow = (
+        "name: x\nconfig: {provider: mock}\nsteps: [{id: s, type: subworkflow, workflow_path: child.yaml, output: o}]\n"
+    )
+    child = "name: c\nsteps: [{id: a, type: llm_call, prompt: 'On {state.topic}', output: q}]\n"
+    (tmp_path / "child.yaml").write_text(child, encoding="utf-8")
+    write(tmp_path, [{"topic": "a"}], flow=flow)
+    assert batch(tmp_path).returncode == 0
+    (tmp_path / "child.yaml").write_text(f"# another comment\n{child}", encoding="utf-8")
+    assert batch(tmp_path).returncode == 0
+    (tmp_path / "child.yaml").write_text(child.replace("On", "Of"), encoding="utf-8")
+    done = batch(tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: results.jsonl:1: was made by flow.yaml and the files that it names as they were before one of them "
+        "changed; name another --output, or give --restart\n"
+    )
+    assert batch(tmp_path, "--restart").returncode == 0
+
+
 RESULT = '{"line": 1, "input": "i", "workflow": "w", "status": "success", "cost_usd": null}\n'
 
 

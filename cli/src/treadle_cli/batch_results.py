@@ -45,7 +45,7 @@ def result_line(item: Item, result: RunResult, workflow: Workflow) -> dict[str, 
         "tokens": result.total_tokens,
         "duration_ms": round(result.total_duration_ms, 3),
         "input": item.digest,
-        "workflow": workflow.digest.removeprefix("sha256:")[:16],
+        "workflow": _digest(workflow).removeprefix("sha256:")[:16],
     }
     if result.pending:
         line["pending"] = [each.to_json() for each in result.pending]
@@ -292,7 +292,10 @@ def _belonging(
 ) -> dict[int, Mapping[str, Any]]:
     """The results by line, which are of these inputs and this workflow."""
     by_line = {item.line: item for item in items}
-    digest = workflow.digest.removeprefix("sha256:")[:16]
+    digest = _digest(workflow).removeprefix("sha256:")[:16]
+    maker, change = workflow.source or "the workflow", "as it was before it changed"
+    if workflow.files:
+        maker, change = f"{maker} and the files that it names", "as they were before one of them changed"
     found: dict[int, Mapping[str, Any]] = {}
     for number, result in enumerate(lines, start=1):
         at = result["line"]
@@ -304,7 +307,7 @@ def _belonging(
             )
         if result["workflow"] != digest:
             raise ConfigurationError(
-                f"{file}:{number}: was made by {workflow.source or 'the workflow'} as it was before it changed",
+                f"{file}:{number}: was made by {maker} {change}",
                 hint="name another --output, or give --restart",
             )
         found[at] = result
@@ -313,5 +316,13 @@ def _belonging(
 
 def run_id_of(item: Item, results: Results, workflow: Workflow) -> str:
     """The same for the same line, output and workflow, so that another process finds the record of the run."""
-    what = f"{results.place}\n{workflow.digest}\n{item.digest}"
+    what = f"{results.place}\n{_digest(workflow)}\n{item.digest}"
     return f"batch-{hashlib.sha256(what.encode('utf-8', 'surrogatepass')).hexdigest()[:10]}-{item.line}"
+
+
+def _digest(workflow: Workflow) -> str:
+    """The hash of what the workflow says, with the agents and child workflows that its steps name."""
+    if not workflow.files:
+        return workflow.digest
+    whole = json.dumps([workflow.digest, workflow.files], default=str)
+    return f"sha256:{hashlib.sha256(whole.encode('ascii')).hexdigest()}"
