@@ -274,7 +274,7 @@ def _read_lines(path: Path, file: str) -> tuple[list[dict[str, Any]], bool]:
             result = json.loads(line)
             is_result = all(type(result[name]) in kinds for name, kinds in _NEEDED.items())
         except (ValueError, LookupError, TypeError, RecursionError):
-            is_result = False
+            raise _foreign(file, number) from None
         if not is_result:
             raise _foreign(file, number)
         found.append(result)

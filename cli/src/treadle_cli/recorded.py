@@ -201,19 +201,19 @@ def _workflow(
         return record.checked_workflow(host, config=overrides, accept_changes=accept_changes)
     settings = {**recorded["overrides"], **{name: value for name, value in overrides.items() if value is not None}}
     now = treadle.load_workflow(source, host=host, config=settings, state_keys=(*record.state, *given))
-    then = {source: recorded["document"], **recorded.get("files", now.files)}  # which a record did not always have
     # In one of the two only: a file before which another of its name is found now, and that one.
-    after = {source: now.data, **now.files}
+    then = {source: recorded["document"], **recorded.get("files", now.files)}  # which a record did not always have
+    here = {source: now.data, **now.files}
     changed = {}
-    for file in {**then, **after}:
-        old, new = then.get(file), _hidden_alike(after.get(file), then.get(file))
-        if _compact(old) != _compact(new):
-            changed[file] = _lines(old), _lines(new)
+    for file in {**then, **here}:
+        before, after = then.get(file), _hidden_alike(here.get(file), then.get(file))
+        if _compact(before) != _compact(after):
+            changed[file] = _lines(before), _lines(after)
     if changed and not accept_changes:
         import difflib  # here, as every command imports this module
 
-        for file, (before, after) in changed.items():
-            for line in difflib.unified_diff(before, after, f"{file} as it was", f"{file} now", lineterm=""):
+        for file, (old, new) in changed.items():
+            for line in difflib.unified_diff(old, new, f"{file} as it was", f"{file} now", lineterm=""):
                 stderr.line(treadle.hide_secrets(line))
             stderr.line()
         have = "has" if len(changed) == 1 else "have"
