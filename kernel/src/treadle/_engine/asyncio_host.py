@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from treadle._bridges.portal import Held
 from treadle._engine.session import Session, open_session
@@ -14,15 +14,15 @@ from treadle._engine.streaming import RunStream
 from treadle.contracts.events import Observer, RunEvent
 from treadle.contracts.journal import Journal
 from treadle.contracts.results import RunResult
-from treadle.contracts.tool import Tool
 
 if TYPE_CHECKING:
     from treadle._document import Workflow
-    from treadle._document.estimating import CallEstimate
     from treadle._plugins import Host
-    from treadle.messages import ModelRequest
 
 __all__ = ["AsyncioRunStream", "AsyncioSession", "open_asyncio_session"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @asynccontextmanager
@@ -36,6 +36,18 @@ async def open_asyncio_session(host: Host, journal: Journal | None) -> AsyncIter
         await held.close()
 
 
+def _held(
+    method: Callable[Concatenate[Session, P], Awaitable[T]],
+) -> Callable[Concatenate[AsyncioSession, P], Coroutine[Any, Any, T]]:
+    """The same in the session's thread. A cancellation of the task cancels what it began, and its end is waited for."""
+
+    @wraps(method)
+    async def call(self: AsyncioSession, /, *args: P.args, **options: P.kwargs) -> T:
+        return await self._held.call(partial(method, self._session, *args, **options))
+
+    return call
+
+
 class AsyncioSession:
     """A :class:`Session` for a program on asyncio. What it runs is in the session's thread, observers too."""
 
@@ -45,61 +57,11 @@ class AsyncioSession:
         self._held = held
         self._session = session
 
-    async def run(
-        self,
-        workflow: Workflow | str | os.PathLike[str],
-        *,
-        state: Mapping[str, Any] | None = None,
-        on_event: Callable[[RunEvent], object] | None = None,
-        observers: Sequence[Observer] = (),
-        tools: Iterable[Tool] = (),
-        run_id: str | None = None,
-    ) -> RunResult:
-        """As :meth:`Session.run`. A cancellation of the task cancels the run, and its end is waited for."""
-        run = self._session.run
-        how: dict[str, Any] = {"state": state, "on_event": on_event, "observers": observers}
-        how |= {"tools": tools, "run_id": run_id}
-        return await self._held.call(partial(run, workflow, **how))
-
-    async def resume(
-        self,
-        run_id: str,
-        *,
-        workflow: Workflow | str | os.PathLike[str] | None = None,
-        state: Mapping[str, Any] | None = None,
-        assume: Mapping[str, str] | None = None,
-        answers: Mapping[str, str] | None = None,
-        on_event: Callable[[RunEvent], object] | None = None,
-        observers: Sequence[Observer] = (),
-        tools: Iterable[Tool] = (),
-    ) -> RunResult:
-        """As :meth:`Session.resume`. A cancellation of the task cancels the run, and its end is waited for."""
-        how: dict[str, Any] = {"workflow": workflow, "state": state, "assume": assume, "on_event": on_event}
-        how["answers"] = answers
-        return await self._held.call(partial(self._session.resume, run_id, **how, observers=observers, tools=tools))
-
-    async def fork(
-        self,
-        run_id: str,
-        *,
-        at: str,
-        workflow: Workflow | str | os.PathLike[str] | None = None,
-        state: Mapping[str, Any] | None = None,
-        on_event: Callable[[RunEvent], object] | None = None,
-        observers: Sequence[Observer] = (),
-        tools: Iterable[Tool] = (),
-    ) -> RunResult:
-        """As :meth:`Session.fork`. A cancellation of the task cancels the run, and its end is waited for."""
-        how: dict[str, Any] = {"at": at, "workflow": workflow, "state": state, "on_event": on_event}
-        return await self._held.call(partial(self._session.fork, run_id, **how, observers=observers, tools=tools))
-
-    async def answer(self, run_id: str, answers: Mapping[str, str]) -> None:
-        """As :meth:`Session.answer`."""
-        await self._held.call(partial(self._session.answer, run_id, answers))
-
-    async def estimate(self, workflow: Workflow, request: ModelRequest) -> CallEstimate:
-        """As :meth:`Session.estimate`."""
-        return await self._held.call(partial(self._session.estimate, workflow, request))
+    run = _held(Session.run)
+    resume = _held(Session.resume)
+    fork = _held(Session.fork)
+    answer = _held(Session.answer)
+    estimate = _held(Session.estimate)
 
     @asynccontextmanager
     async def stream(
