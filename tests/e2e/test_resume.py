@@ -84,7 +84,9 @@ async def test_a_killed_run_is_shown_and_gone_on_with_inside_its_tool_loop(tmp_p
     told = await treadle("show", run_id, cwd=tmp_path)
     assert "tool note" in told.stdout
     assert "no answer is recorded" in told.stdout
-    assert "hush-hush" not in told.stdout + shown.stdout
+    calls = await treadle("show", run_id, "--calls", cwd=tmp_path)
+    assert "          asks note: {" in calls.stdout
+    assert "hush-hush" not in told.stdout + shown.stdout + calls.stdout
 
     refused = await treadle("resume", run_id, "--tools", "tools.py", cwd=tmp_path, **env(server))
     assert refused.returncode == 2

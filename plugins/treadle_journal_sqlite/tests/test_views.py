@@ -17,6 +17,7 @@ import treadle
 from treadle import (
     AssistantMessage,
     JournalEntry,
+    Message,
     ModelRequest,
     ModelResponse,
     Pending,
@@ -27,8 +28,13 @@ from treadle import (
     StepResult,
     StepStatus,
     StopReason,
+    SystemMessage,
+    TextPart,
     ToolCallPart,
+    ToolMessage,
+    ToolResultPart,
     Usage,
+    UserMessage,
 )
 from treadle_journal_sqlite import SqliteJournal, _cli, views
 from treadle_journal_sqlite.processes import born, is_alive
@@ -192,6 +198,55 @@ def test_notes_of_a_step_have_every_tool_that_the_model_asked_for() -> None:
     assert views.step_notes(entries) == {
         "ask": ["model mock/m: asks for look, nonesuch, 7 tokens", "tool look (look): done"]
     }
+
+
+def test_with_texts_notes_have_what_was_asked_and_answered_and_nothing_twice() -> None:
+    def asked(*messages: Message) -> dict[str, object]:
+        return {"provider": "mock", "request": ModelRequest(model="m", messages=messages)}
+
+    def answered(message: AssistantMessage) -> dict[str, object]:
+        end = {"stop_reason": StopReason.END_TURN, "model": "m", "provider": "mock"}
+        return {"response": ModelResponse(message=message, **end)}
+
+    begun = (SystemMessage(text="Be\nshort"), UserMessage.of("What is in x?"))
+    calls = tuple(
+        ToolCallPart(call_id=name, tool_name=name, arguments={"at": "x"}, raw_arguments="") for name in ("look", "nope")
+    )
+    reply = AssistantMessage(parts=(TextPart(text="Let me see"), *calls))
+    results = ToolMessage(
+        results=(
+            ToolResultPart(call_id="look", tool_name="look", content="two\nlines"),
+            ToolResultPart(call_id="nope", tool_name="nope", content="there is no such tool", is_error=True),
+        )
+    )
+    tool = {"call_id": "s.1.1", "tool_name": "look", "arguments": {"at": "x"}}
+    entries = [
+        JournalEntry("r", "model_call_started", "s", 1, 1, data=asked(*begun)),
+        JournalEntry("r", "model_call_finished", "s", 1, 1, data=answered(reply)),
+        JournalEntry("r", "tool_call_started", "s", 1, 2, data=tool),
+        JournalEntry("r", "tool_call_finished", "s", 1, 2, data={"call_id": "s.1.1", "result": "two\nlines"}),
+        JournalEntry("r", "model_call_started", "s", 1, 3, data=asked(*begun, reply, results)),
+        JournalEntry("r", "model_call_finished", "s", 1, 3, data=answered(AssistantMessage.of("It is there."))),
+        JournalEntry("r", "model_call_started", "s", 1, 4, data=asked(UserMessage.of("And y?"))),
+    ]
+    assert views.step_notes(entries, with_texts=True)["s"] == [
+        "model mock/m: asks for look, nope",
+        "    system: Be",
+        "        short",
+        "    user: What is in x?",
+        "    assistant: Let me see",
+        '    asks look: {"at": "x"}',
+        '    asks nope: {"at": "x"}',
+        "tool look (s.1.1): done",
+        '    with: {"at": "x"}',
+        "    gave: two",
+        "        lines",
+        "model mock/m: answered",
+        "    to nope: there is no such tool",
+        "    assistant: It is there.",
+        "model mock/m: no answer is recorded",
+        "    user: And y?",
+    ]
 
 
 def test_a_process_that_was_killed_and_not_waited_for_is_not_alive() -> None:

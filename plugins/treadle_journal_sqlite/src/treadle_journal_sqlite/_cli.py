@@ -145,14 +145,17 @@ def prune(ctx: click.Context, older_than: str, dry_run: bool, folder: str | None
 
 @click.command(short_help="Show what a run did.")
 @click.argument("run_id", metavar="RUN")
+@click.option("--calls", is_flag=True, help="Show what models and tools were asked, and what they answered.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result object, as `treadle run --json` does.")
 @_folder_option
 @click.pass_context
-def show(ctx: click.Context, run_id: str, as_json: bool, folder: str | None) -> None:
+def show(ctx: click.Context, run_id: str, calls: bool, as_json: bool, folder: str | None) -> None:
     """Show the steps of a run, what they called and cost, and why each was skipped or tried again.
 
     A run that was killed is shown as far as it came.
     """
+    if calls and as_json:
+        raise click.UsageError("--calls is for people; the journal's entries are read in Python: session.journal")
     with _journal(ctx, folder) as journal:
         run = find_run(journal, run_id)
         if run is None:
@@ -170,7 +173,7 @@ def show(ctx: click.Context, run_id: str, as_json: bool, folder: str | None) -> 
         click.echo(f"forked from {forked['run_id']} at step '{forked['at']}'")
     if result["error"]:
         click.echo(f"error: {_safe(result['error'])}")
-    notes = step_notes(entries)
+    notes = step_notes(entries, with_texts=calls)
     for line in notes.pop("", []):
         click.echo(_safe(line))
     children = {path: f"{step.result.status if step.result else 'running'}" for path, step in record.steps.items()}

@@ -8,6 +8,7 @@ from typing import Any
 
 from treadle import JournalEntry, Record, StepResult, StepStatus, amounts
 from treadle.contracts.results import json_value
+from treadle_journal_sqlite.call_texts import CallTexts
 from treadle_journal_sqlite.encoding import undecided
 from treadle_journal_sqlite.journal import SqliteJournal
 from treadle_journal_sqlite.processes import is_alive
@@ -172,10 +173,15 @@ def run_versions(record: Record) -> dict[str, str]:
     return dict(record.facts.get("versions") or {})
 
 
-def step_notes(entries: Iterable[JournalEntry]) -> dict[str, list[str]]:
-    """By the dotted path of a step, what it called, in the order of the calls, and what was tried again."""
+def step_notes(entries: Iterable[JournalEntry], *, with_texts: bool = False) -> dict[str, list[str]]:
+    """By the dotted path of a step, what it called, in the order of the calls, and what was tried again.
+
+    :param with_texts: what was asked and answered as well.
+    """
     notes: dict[str, list[str]] = {}
     asked: dict[tuple[str, int, int, str], str] = {}
+    texts = CallTexts() if with_texts else None
+    shown: dict[tuple[str, int, int, str], list[str]] = {}
     for entry in entries:
         data, key = entry.data, (entry.step, entry.attempt, entry.ordinal, entry.kind.partition("_")[0])
         lines = notes.setdefault(entry.step, [])
@@ -187,13 +193,16 @@ def step_notes(entries: Iterable[JournalEntry]) -> dict[str, list[str]]:
             asked[key] = f"tool {data['tool_name']} ({data['call_id']})"
         elif entry.kind.endswith("call_finished") and key in asked:
             lines.append(f"{asked.pop(key)}: {_came_to(data)}")
+            lines += [*shown.pop(key, ()), *(texts.of(entry) if texts else ())]
         elif entry.kind == "run_resumed":
             lines.append("resumed")
         elif entry.kind == "answered":
             lines += [f"{gate}: answered '{value}'" for gate, value in data["answers"].items()]
             lines += [f"{gate}: nobody answered in time, so '{value}'" for gate, value in data["expired"].items()]
-    for (step, _, _, _), what in asked.items():
-        notes[step].append(f"{what}: no answer is recorded")
+        if texts and entry.kind.endswith("call_started"):
+            shown[key] = texts.of(entry)
+    for key, what in asked.items():
+        notes[key[0]] += [f"{what}: no answer is recorded", *shown.get(key, ())]
     return {step: lines for step, lines in notes.items() if lines}
 
 
