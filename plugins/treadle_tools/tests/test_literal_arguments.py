@@ -75,6 +75,37 @@ def test_what_a_call_would_refuse_is_an_error_at_its_place(
 
 
 @pytest.mark.parametrize(
+    ("name", "arguments", "told"),
+    [
+        (
+            "file_read",
+            {"path": "a", "encodng": "{state.x}"},
+            {"encodng": "error: file_read: unknown argument 'encodng'; did you mean 'encoding'?"},
+        ),
+        (
+            "file_read",
+            {"pth": "state.x"},
+            {
+                "": "error: file_read: argument 'path' is missing",
+                "pth": "error: file_read: unknown argument 'pth'; did you mean 'path'?",
+            },
+        ),
+        ("add", {"first": "{state.x}", "secnd": "{state.x}"}, {"secnd": "error: add: unknown argument 'secnd'"}),
+        (
+            "loose",
+            {"size": "s", "colour": {"of": ["{state.x}"]}},
+            {"colour": "warning: loose: unknown argument 'colour'; it takes size, note"},
+        ),
+    ],
+)
+def test_a_name_needs_no_value_to_be_checked(host: Host, name: str, arguments: Any, told: Mapping[str, str]) -> None:
+    found = {each.path: f"{each.severity}: {each.message}" for each in _problems(host, name, arguments)}
+    expected = {f"steps.a.tool_args.{key}".strip("."): text for key, text in told.items()}
+    assert found.keys() == expected.keys()
+    assert all(found[path].startswith(text) for path, text in expected.items())
+
+
+@pytest.mark.parametrize(
     ("name", "arguments"),
     [
         ("file_read", {"path": "{state.x}"}),

@@ -34,7 +34,7 @@ class ToolStep(Step):
         return (Reference(role="tool", name=self.tool_name, field="tool_name"),)
 
     def check_document(self, check: DocumentCheck) -> None:
-        """Hold the arguments that are literal to the tool's own word, or else to its schema.
+        """Hold the arguments that are literal, and the names of all, to the tool's own word, or else to its schema.
 
         What a call would refuse is an error. What a schema alone does not allow is a warning: a tool may take more
         than its schema says, which is written for models.
@@ -52,9 +52,11 @@ class ToolStep(Step):
         problems = tool.wrong_arguments({**dict.fromkeys(dynamic, ""), **literal})
         if problems is None:
             severity, problems = "warning", _against_schema(tool, literal, dynamic)
+        takes_more = tool.parameters.get("additionalProperties") is not False
+        known = dynamic if takes_more else dynamic & tool.parameters.get("properties", {}).keys()
         for name, text in problems:
-            # What is wrong with all of them together may be the fault of one that is not known yet.
-            if name not in dynamic and not (name == "" and dynamic):
+            # The value of a known one, only the run knows, and what is wrong with all of them may be its fault.
+            if name not in known and not (name == "" and dynamic):
                 field = f"tool_args.{name}" if name in written else "tool_args" if written else "tool_name"
                 check.note(f"{self.tool_name}: {text}", field=field, severity=severity)
 
@@ -83,12 +85,13 @@ def _against_schema(tool: Tool, literal: Mapping[str, Any], dynamic: Iterable[st
     for name in schema.get("required", ()):
         if name not in literal and name not in dynamic:
             yield name, f"argument '{name}' is missing"
-    for name, value in literal.items():
-        if name in properties:
+    for name in (*literal, *dynamic):
+        if name not in properties:
+            if schema.get("additionalProperties") is False:
+                yield name, f"unknown argument '{name}'; it takes {', '.join(properties) or 'none'}"
+        elif name in literal:
             # With the definitions of the whole, which the part may refer to.
             definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
             validator = validator_for({**definitions, **properties[name]} if definitions else properties[name])
-            if not validator.is_valid(value):
-                yield name, f"argument '{name}': {what_is_wrong(validator, value)}"
-        elif schema.get("additionalProperties") is False:
-            yield name, f"unknown argument '{name}'; it takes {', '.join(properties) or 'none'}"
+            if not validator.is_valid(literal[name]):
+                yield name, f"argument '{name}': {what_is_wrong(validator, literal[name])}"
