@@ -340,3 +340,37 @@ def test_steps_that_can_run_side_by_side_are_named_and_no_step_with_one_that_wai
     }
     named = {name for each in workflow.warnings for name in before if f"'{name}'" in each.message}
     assert side_by_side <= named <= unordered
+
+
+# --- what follows from another mistake --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "router",
+    [
+        "id: r, type: route, default: c, conditions: [{expression: 'True', target: a}, {expression: 'True', target: bb}]",
+        "id: r, type: route, default: d, conditions: [{expression: 'True', target: a}, {expression: 'True', target: b}]",
+        "id: r, type: route, default: [c], conditions: [{expression: 'True', target: a}, {expression: 'True', target: b}]",
+        "id: r, type: rout, default: c, conditions: [{expression: 'True', target: a}, {expression: 'True', target: b}]",
+    ],
+)
+def test_nothing_is_said_of_the_order_of_steps_of_which_a_router_with_mistakes_may_mean_one(
+    problems: Problems, router: str
+) -> None:
+    branches = (say(each, "hi", output="handled", depends_on="r") for each in "abc")
+    behind = (say(f"{each}2", "{state.handled}", output="more", depends_on=each) for each in "abc")
+    found = told(problems, router, *branches, *behind)
+    assert len(found) == 1
+    assert "same time" not in found[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name: x\nsteps:\n  - {id: a, type: say, prompt: x, output: kind, output: kind2}\n"
+        "  - {id: b, type: say, depends_on: [a], prompt: '{state.kind}{state.kind2}'}\n",
+        "name: x\nstate: {kind: 1}\nstate: {kind2: 1}\nsteps:\n  - {id: b, type: say, prompt: '{state.kind}'}\n",
+    ],
+)
+def test_what_a_key_given_twice_may_have_meant_is_not_missing(problems: Problems, text: str) -> None:
+    assert [each.partition("the key ")[2][:6] for each in problems(text)] in (["'outpu"], ["'state"])

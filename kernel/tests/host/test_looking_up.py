@@ -185,3 +185,22 @@ def test_a_target_may_be_nested_or_the_object_itself() -> None:
     assert Offer("os:path.join", "x").load().__name__ == "join"
     marker = object
     assert Offer(marker, "x").load() is marker
+
+
+def test_a_plugin_that_nobody_knows_and_that_is_broken_may_offer_what_is_like_another_name(site: Any) -> None:
+    site.plugin("acme", GOOD)
+    site.plugin("vote", "import no_such_module")
+    assert site.refusal("step_type", "acme_stop") == (
+        "NotInstalledError: no step type 'acme_stop'; it may be offered by plugin 'vote' (vote-treadle 0.9), which is "
+        "broken: ModuleNotFoundError: No module named 'no_such_module' (vote_treadle.py:1); or did you mean "
+        "'acme_step'?"
+    )
+
+
+def test_a_broken_plugin_of_which_it_is_known_what_it_offers_is_no_reason_to_doubt_a_name(site: Any) -> None:
+    site.catalogue({"step_type": {"vote": "vote-treadle"}})
+    site.plugin("acme", GOOD)
+    site.plugin("vote", "import no_such_module")
+    assert site.refusal("step_type", "acme_stop") == (
+        "NotInstalledError: no step type 'acme_stop'; did you mean 'acme_step' (acme-treadle 0.9)?"
+    )

@@ -135,6 +135,13 @@ def test_a_mistake_is_found_when_the_file_loads(fields: dict[str, Any], message:
     assert message in str(caught.value)
 
 
+def test_a_time_limit_with_a_mistake_is_not_missing() -> None:
+    with pytest.raises(DocumentError) as caught:
+        flow(gate(timeout_seconds="1h", on_timeout="approve"))
+    (problem,) = caught.value.problems
+    assert problem.path == "steps.review.timeout_seconds"
+
+
 def test_an_answer_without_a_time_limit_is_warned_about() -> None:
     (warning,) = flow(gate(on_timeout="approve")).warnings
     assert warning.message == "there is no timeout_seconds, so it waits for ever and this is never the answer"

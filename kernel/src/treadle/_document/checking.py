@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +48,7 @@ def check_provider(config: RunConfig, host: Host, report: Reporter) -> None:
         try:
             host.get("provider", config.provider)
         except TreadleError as error:
-            fix = report.only(config.provider, host.names("provider"))
+            fix = report.only(config.provider, host.all_names("provider"))
             report.add(("config", "provider"), "not-installed", error.message, hint=error.hint, fix=fix)
 
 
@@ -87,10 +87,12 @@ def check_dependencies(ids: Mapping[int, str], depends_on: Mapping[int, Sequence
         report.add(("steps", place_of[cycle[0]], "depends_on"), "cycle", message)
 
 
-def check_steps(steps: Mapping[int, Step], ids: Mapping[int, str], linked: Linked, report: Reporter) -> None:
+def check_steps(
+    steps: Mapping[int, Step], broken: Container[int], ids: Mapping[int, str], linked: Linked, report: Reporter
+) -> None:
     """What steps say of their targets and of what must be installed.
 
-    ``steps`` are those that are well-formed, by their place in the document; ``ids`` also has those of the
+    ``steps`` are by their place in the document, of ``broken`` ones what is left; ``ids`` also has those of the
     others, so that one mistake is reported once.
     """
     known = set(ids.values())
@@ -100,7 +102,7 @@ def check_steps(steps: Mapping[int, Step], ids: Mapping[int, str], linked: Linke
         _check_targets(step, place, known, by_id, report)
         check_references(step, place, linked.host, report)
         try:
-            step.check_document(StepCheck(linked, place, step))
+            step.check_document(StepCheck(linked, place, step, is_broken=index in broken))
         except Exception as error:
             note_fault((*place, "type"), step.type, "fails in check_document()", error, linked.host, report)
 

@@ -110,10 +110,16 @@ class _Graph:
         begins = [number for number, layer in enumerate(layers) if not number or layers[number - 1] != layer]
         self.layer_begins = [begins[layer] for layer in layers]
         self.layer_ends = [[*begins, len(steps)][layer + 1] for layer in layers]
-        # Of a step with mistakes it is not known what it waits for: nothing is said of its order.
+        # Of a step with mistakes it is not known what it waits for, and of one that waits for a router with mistakes
+        # not whether it is a target: nothing is said of its order.
         everything = (1 << len(steps)) - 1
+        sure = self.number.keys() - {
+            step.id
+            for step, place in zip(steps, places, strict=True)
+            if (targets := set(step.targets())) and (place in known.broken or targets - self.number.keys())
+        }
         self.before = [
-            everything if place in known.broken or any(each not in self.number for each in step.depends_on) else 0
+            everything if place in known.broken or not sure >= set(step.depends_on) else 0
             for step, place in zip(steps, places, strict=True)
         ]
 
@@ -453,9 +459,9 @@ def keys_written(steps: Iterable[Step]) -> frozenset[str]:
     return frozenset(path.root for step in steps for path in step.writes())
 
 
-def words_of(broken: Mapping[int, Mapping[str, Any]]) -> set[str]:
-    """What steps with mistakes may have been meant to write."""
-    return {word for step in broken.values() for word in _words(step)}
+def words_of(broken: Iterable[Any]) -> set[str]:
+    """What steps with mistakes, and values that are not kept, may have been meant to write."""
+    return {word for each in broken for word in _words(each)}
 
 
 def unread_keys(steps: Iterable[Step], known: Iterable[str], given: Iterable[str]) -> Iterator[tuple[str, str | None]]:
@@ -521,7 +527,7 @@ def _words(value: Any) -> Iterator[str]:
     while pending:
         each = pending.pop()
         if isinstance(each, Mapping):
-            pending.extend(each.values())
+            pending.extend((*each, *each.values()))
         elif isinstance(each, list | tuple):
             pending.extend(each)
         elif isinstance(each, str):

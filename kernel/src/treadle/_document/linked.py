@@ -48,13 +48,9 @@ def _read(path: str, model: type[ModelT]) -> tuple[ModelT | None, Reporter]:
         text = decode(FilePath(path).read_bytes(), path)
         data, marks, problems = read(text, path)
     except (OSError, ValueError) as error:
-        report = Reporter(file=path)
-        report.problems.append(unreadable(path, error))
-        return None, report
+        return None, Reporter(file=path, problems=[unreadable(path, error)])
     except DocumentError as error:
-        report = Reporter(file=path)
-        report.problems += error.problems
-        return None, report
+        return None, Reporter(file=path, problems=list(error.problems))
     report = Reporter(file=path, marks=marks, data=data, text=text)
     report.add_read(problems)
     if not isinstance(data, Mapping):
@@ -159,7 +155,8 @@ class Linked:
 class StepCheck(DocumentCheck):
     """The check of one step."""
 
-    def __init__(self, linked: Linked, place: Path, step: Step) -> None:
+    def __init__(self, linked: Linked, place: Path, step: Step, *, is_broken: bool = False) -> None:
+        self._is_broken = is_broken
         self._linked = linked
         self._place = place
         self._step = step
@@ -233,7 +230,7 @@ class StepCheck(DocumentCheck):
     ) -> None:
         """Note a problem where the field stands."""
         path = dotted_path(field) if field else ()
-        if of is None:
+        if of is None and not (self._is_broken and severity == "warning"):  # what is left of it may be doubted untruly
             self._linked.report.add((*self._place, *path), code, message, hint=hint, severity=severity)
-        else:
+        elif of is not None:
             self._linked.report_of(of).add(path, code, message, hint=hint, severity=severity)

@@ -49,6 +49,9 @@ class _AnyStep(Step):
 
     model_config = ConfigDict(extra="ignore")
 
+    def targets(self) -> Mapping[str, str]:  # it may be meant to choose any
+        return {"": ""}
+
     async def run(self, ctx: Any) -> Any:
         raise AssertionError("a step of unknown type never runs")
 
@@ -175,7 +178,8 @@ def _examine(document: Document) -> Examination:
         state = data["state"] if isinstance(data.get("state"), Mapping) else {}
         written = keys_written(read.standing.values())
         around = keys.union(map(str, state), written)
-        doubtful = document.doubtful | words_of(read.broken)
+        dropped = report.marks.dropped if report.marks is not None else ()
+        doubtful = document.doubtful | words_of((*read.broken.values(), *dropped))
         below: dict[int, list[tuple[Path, frozenset[str]]]] = {}
         for request in linked.requests:
             child = yield Wanted(request, document, effective, around, doubtful)
@@ -249,10 +253,9 @@ def _check_requirements(block: Any, report: Reporter) -> None:
             continue  # the envelope's model says so
         try:
             check_requirement(text)
-        except NotInstalledError as error:
-            report.add(("requires", index), "not-installed", error.message, hint=error.hint)
         except TreadleError as error:
-            report.add(("requires", index), "bad-value", error.message, hint=error.hint)
+            code = "not-installed" if isinstance(error, NotInstalledError) else "bad-value"
+            report.add(("requires", index), code, error.message, hint=error.hint)
 
 
 def _check_config(
@@ -305,9 +308,8 @@ def _check_sandbox(block: Mapping[str, Any], host: Host, report: Reporter) -> No
     except ValidationError as error:
         report.add_validation(error, ("config", "sandbox"), kind.block_model)
     except (TreadleError, ValueError) as error:
-        hint = error.hint if isinstance(error, TreadleError) else None
-        message = error.message if isinstance(error, TreadleError) else str(error)
-        report.add(("config", "sandbox"), "sandbox", message, hint=hint)
+        told = error if isinstance(error, TreadleError) else TreadleError(str(error))
+        report.add(("config", "sandbox"), "sandbox", told.message, hint=told.hint)
 
 
 @dataclass(slots=True)
@@ -370,7 +372,7 @@ def _check_each_step(block: Any, linked: Linked, report: Reporter, *, is_known: 
     if not is_known:
         check_duplicate_ids(ids, report)
         check_dependencies(ids, depends_on, report)
-    check_steps(steps, ids, linked, report)
+    check_steps(steps, read.broken, ids, linked, report)
     return read
 
 
@@ -382,7 +384,7 @@ def _step_type(data: Mapping[str, Any], index: int, host: Host, report: Reporter
     try:
         found = host.load("step_type", name)
     except TreadleError as error:
-        fix = report.only(name, host.names("step_type"))
+        fix = report.only(name, host.all_names("step_type"))
         report.add(("steps", index, "type"), "unknown-step-type", error.message, hint=error.hint, fix=fix)
         return _AnyStep
     if not (isinstance(found, type) and issubclass(found, Step)):

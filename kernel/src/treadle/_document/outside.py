@@ -17,7 +17,7 @@ from treadle._settings.candidates import candidates_for
 from treadle._settings.providers import build_provider, refused, with_model
 from treadle._suggest import did_you_mean, similar_file
 from treadle.contracts.offers import Role
-from treadle.errors import ConfigurationError, NotInstalledError, PluginError, TreadleError
+from treadle.errors import ConfigurationError, NotInstalledError, PluginError, Severity, TreadleError
 from treadle.messages import ModelRequest
 
 if TYPE_CHECKING:
@@ -73,13 +73,11 @@ def _check_served(role: Role, needed_by: str, path: Path, host: Host, report: Re
 def _check_installed(role: Role, name: str, path: Path, host: Host, report: Reporter) -> None:
     try:
         host.get(role, name)
-    except NotInstalledError as error:
-        # A warning: the step may never be reached, and then the run is whole.
-        fix = report.only(name, host.names(role))
-        report.add(path, "not-installed", error.message, hint=error.hint, severity="warning", fix=fix)
-        return
     except TreadleError as error:
-        report.add(path, "not-installed", error.message, hint=error.hint)
+        # A warning where it is not there: the step may never be reached, and then the run is whole.
+        severity: Severity = "warning" if isinstance(error, NotInstalledError) else "error"
+        fix = report.only(name, host.all_names(role)) if severity == "warning" else None
+        report.add(path, "not-installed", error.message, hint=error.hint, severity=severity, fix=fix)
         return
     if role in ("tool", "attachment_fetcher") and host.registry.names("sandbox"):
         try:

@@ -40,24 +40,21 @@ _COMPILED = {
 }
 
 _WORDS: Mapping[str, str] = {
-    "string_type": "must be text",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "list_type": "must be a list",
-    "tuple_type": "must be a list",
-    "dict_type": "must be a mapping",
-    "mapping_type": "must be a mapping",
-    "model_type": "must be a mapping",
-    "model_attributes_type": "must be a mapping",
-    "dataclass_type": "must be a mapping",
-    "finite_number": "must be a finite number",
+    kind: f"must be {what}"
+    for what, kinds in {
+        "text": "string_type",
+        "a whole number": "int_type int_parsing int_from_float",
+        "a number": "float_type float_parsing",
+        "true or false": "bool_type bool_parsing",
+        "a list": "list_type tuple_type",
+        "a mapping": "dict_type mapping_type model_type model_attributes_type dataclass_type",
+        "a finite number": "finite_number",
+    }.items()
+    for kind in kinds.split()
 }
 
+_BOUNDS = {"greater_than": "more than", "less_than": "less than"}
+_BOUNDS |= {"greater_than_equal": "at least", "less_than_equal": "at most"}
 
 Inside = tuple[str, int, int]
 """A piece of a text value: the whole of it, and where in it the piece begins and ends."""
@@ -321,13 +318,10 @@ def explain(details: ErrorDetails) -> tuple[str, str | None]:
         return f"must be {allowed}, not {shown(value)}", None
     if kind == "string_pattern_mismatch":
         return f"{shown(value)} is not allowed here", f"it must match {context.get('pattern')}"
-    if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
+    if kind in _BOUNDS:
         bound = next(iter(context.values()), "")
         bound = int(bound) if isinstance(bound, float) and bound.is_integer() else bound
-        words = {"greater_than": "more than", "less_than": "less than"}.get(
-            kind, "at least" if kind.startswith("greater") else "at most"
-        )
-        return f"must be {words} {bound}, not {shown(value)}", None
+        return f"must be {_BOUNDS[kind]} {bound}, not {shown(value)}", None
     if kind in ("value_error", "assertion_error"):
         return details["msg"].partition(", ")[2] or details["msg"], None
     if kind in ("too_short", "string_too_short") and context.get("min_length") == 1:

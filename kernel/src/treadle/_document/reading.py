@@ -13,7 +13,7 @@ down. It differs from YAML 1.1 where that surprises people:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import Any, NamedTuple
 
@@ -62,11 +62,15 @@ class Span(NamedTuple):
 
 @dataclass(slots=True)
 class Marks:
-    """Where a container and everything in it stands. Leaves are spans; containers are marks again."""
+    """Where a container and everything in it stands. Leaves are spans; containers are marks again.
+
+    ``dropped``, of the whole document, are the values of keys that stand there again.
+    """
 
     place: Span
     keys: dict[str, Span] = field(default_factory=dict)
     children: dict[str | int, Marks | Span] = field(default_factory=dict)
+    dropped: Sequence[Any] = ()
 
     def span(self, path: tuple[str | int, ...], *, at_key: bool = False) -> Span:
         """Where the value at the path stands, or the nearest container that is there; or the key that ends the path."""
@@ -185,17 +189,8 @@ def _syntax_hint(text: str, place: Place) -> str | None:
 
 
 def _problem(file: str, place: Place | Span, code: str, message: str, hint: str | None = None) -> Problem:
-    end = place[2:4] if isinstance(place, Span) else (None, None)
-    return Problem(
-        message=message,
-        code=code,
-        hint=hint,
-        file=file,
-        line=place[0],
-        column=place[1],
-        end_line=end[0],
-        end_column=end[1],
-    )
+    at: dict[str, Any] = dict(zip(("line", "column", "end_line", "end_column"), place, strict=False))
+    return Problem(message=message, code=code, hint=hint, file=file, **at)
 
 
 def _error(file: str, place: Place | Span, code: str, message: str, hint: str | None = None) -> DocumentError:
@@ -230,12 +225,15 @@ class _Reader:
         self._root: tuple[Any, Marks | Span] | None = None
         self.problems: list[Problem] = []
         self._documents = 0
+        self._dropped: list[Any] = []
 
     def result(self) -> tuple[Any, Marks]:
         if self._root is None:
             raise _error(self._file, (1, 1), "empty", "the document is empty")
         value, marks = self._root
-        return value, marks if isinstance(marks, Marks) else Marks(marks)
+        marks = marks if isinstance(marks, Marks) else Marks(marks)
+        marks.dropped = self._dropped
+        return value, marks
 
     def feed(self, events: Iterator[Any]) -> None:
         for event in events:
@@ -353,6 +351,8 @@ class _Reader:
         if frame.merging:
             self._take_merge(frame, value, marks, place)
             return
+        if key in frame.value:
+            self._dropped.append(frame.value[key])
         frame.marks.children[key] = marks
         frame.value[key] = value
 

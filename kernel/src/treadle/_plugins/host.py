@@ -232,6 +232,10 @@ class Host:
         own = self._settings.providers if self._settings and role == "provider" else ()
         return sorted({*self.registry.names(role), *self._aliases.get(role, ()), *own})
 
+    def all_names(self, role: Role) -> list[str]:
+        """The same, or none where nobody knows what else a plugin that is out of order offers."""
+        return [] if self._unknown else self.names(role)
+
     def get(self, role: Role, name: str) -> Registered:
         """What serves the role under that name. For a provider that is its kind's.
 
@@ -310,8 +314,11 @@ class Host:
             return NotInstalledError(f"{what} '{name}' is not installed", hint=f"pip install {distribution}")
         installed = [each for each in self.names(role) if each != name]
         match = close_match(name, [*installed, *self.catalogue.names(role)])
-        if match is None:
-            return NotInstalledError(f"no {what} '{name}'", hint=self._who_may(installed))
+        if match is None or self._unknown:
+            hint = self._who_may(installed)
+            return NotInstalledError(
+                f"no {what} '{name}'", hint=f"{hint}; or did you mean '{match}'?" if match else hint
+            )
         registered = self.registry.all(role).get(match)
         whose: object = self.catalogue.distribution(role, match)
         if registered is not None:
@@ -322,12 +329,18 @@ class Host:
 
     def _who_may(self, installed: list[str]) -> str | None:
         """A hint about a name that nobody knows: a plugin that is out of order may be the one that offers it."""
-        for report in self.reports:
+        for report in (*self._unknown, *self.reports):
             if report.error is not None:
                 return f"it may be offered by {report.owner}, which is {report.state}: {report.cause}"
             if report.state is PluginState.DISABLED:
                 return f"it may be offered by {report.owner}, which is disabled: {report.remedy}"
         return did_you_mean("", installed)
+
+    @property
+    def _unknown(self) -> list[PluginReport]:
+        """Plugins that are out of order and of which no catalogue says what they offer."""
+        known = {normal_name(each) for names in self.catalogue.entries.values() for each in names.values()}
+        return [each for each in self.reports if each.error and normal_name(each.distribution.name) not in known]
 
     def _broken_of(self, distribution: str) -> TreadleError | None:
         for report in self.reports:
