@@ -346,17 +346,14 @@ def test_steps_that_can_run_side_by_side_are_named_and_no_step_with_one_that_wai
 
 
 @pytest.mark.parametrize(
-    "router",
-    [
-        "id: r, type: route, default: c, conditions: [{expression: 'True', target: a}, {expression: 'True', target: bb}]",
-        "id: r, type: route, default: d, conditions: [{expression: 'True', target: a}, {expression: 'True', target: b}]",
-        "id: r, type: route, default: [c], conditions: [{expression: 'True', target: a}, {expression: 'True', target: b}]",
-        "id: r, type: rout, default: c, conditions: [{expression: 'True', target: a}, {expression: 'True', target: b}]",
-    ],
+    ("kind", "default", "target"),
+    [("route", "c", "bb"), ("route", "d", "b"), ("route", "[c]", "b"), ("rout", "c", "b")],
 )
 def test_nothing_is_said_of_the_order_of_steps_of_which_a_router_with_mistakes_may_mean_one(
-    problems: Problems, router: str
+    problems: Problems, kind: str, default: str, target: str
 ) -> None:
+    ways = ", ".join(f"{{expression: 'True', target: {each}}}" for each in ("a", target))
+    router = f"id: r, type: {kind}, default: {default}, conditions: [{ways}]"
     branches = (say(each, "hi", output="handled", depends_on="r") for each in "abc")
     behind = (say(f"{each}2", "{state.handled}", output="more", depends_on=each) for each in "abc")
     found = told(problems, router, *branches, *behind)
@@ -367,8 +364,10 @@ def test_nothing_is_said_of_the_order_of_steps_of_which_a_router_with_mistakes_m
 @pytest.mark.parametrize(
     "text",
     [
-        "name: x\nsteps:\n  - {id: a, type: say, prompt: x, output: kind, output: kind2}\n"
-        "  - {id: b, type: say, depends_on: [a], prompt: '{state.kind}{state.kind2}'}\n",
+        (
+            "name: x\nsteps:\n  - {id: a, type: say, prompt: x, output: kind, output: kind2}\n"
+            "  - {id: b, type: say, depends_on: [a], prompt: '{state.kind}{state.kind2}'}\n"
+        ),
         "name: x\nstate: {kind: 1}\nstate: {kind2: 1}\nsteps:\n  - {id: b, type: say, prompt: '{state.kind}'}\n",
     ],
 )
