@@ -92,7 +92,7 @@ async def test_what_cannot_start_raises() -> None:
     async with treadle.open(host=host(provider)) as session:
         with pytest.raises(AgentError, match="the prompt is empty"):
             await Agent(DESK, gateway=session).invoke("  ")
-        with pytest.raises(AgentError, match="tool 'nope' is not registered"):
+        with pytest.raises(AgentError, match="agent 'desk': no tool 'nope'; give a tool of your own with --tools FILE"):
             await Agent({**DESK, "tools": ["nope"]}, gateway=session).invoke("go")
         with pytest.raises(AgentError, match="no such file"):
             await Agent({**DESK, "tools": [{"name": "ask", "agent": "gone.yaml"}]}, gateway=session).invoke("go")

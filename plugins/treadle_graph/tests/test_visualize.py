@@ -135,6 +135,18 @@ def test_plugins_are_left_out_as_for_other_commands() -> None:
     )
 
 
+def test_tools_are_given_as_to_other_commands(tmp_path: Path) -> None:
+    text = "name: x\nsteps:\n  - {id: a, type: tool, tool_name: shout}\n"
+    (tmp_path / "flow.yaml").write_text(text, encoding="utf-8")
+    code = "import treadle\n@treadle.tool\ndef shout() -> str:\n    return ''\n"
+    (tmp_path / "mine.py").write_text(code, encoding="utf-8")
+    assert (
+        "no tool 'shout'; give a tool of your own with --tools FILE"
+        in visualize("visualize", "flow.yaml", cwd=tmp_path).stderr
+    )
+    assert visualize("visualize", "flow.yaml", "--tools", "mine.py", cwd=tmp_path).stderr == ""
+
+
 @pytest.mark.parametrize("place", ["before", "after"])
 def test_the_settings_file_counts_as_for_other_commands(tmp_path: Path, place: str) -> None:
     (tmp_path / "other.yaml").write_text("plugins: {disabled: [router]}\n", encoding="utf-8")

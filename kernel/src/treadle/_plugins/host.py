@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OFFER_TYPES", "Host", "PluginReport", "PluginState"]
 
+_OWN_TOOL = "give a tool of your own with --tools FILE, or under tools: in treadle.yaml"
 _HOOKS = {hook_of(role): role for role in ROLES}
 OFFER_TYPES: Mapping[Role, type[Offer]] = {
     "provider": ProviderOffer,
@@ -315,10 +316,9 @@ class Host:
         installed = [each for each in self.names(role) if each != name]
         match = close_match(name, [*installed, *self.catalogue.names(role)])
         if match is None or self._unknown:
-            hint = self._who_may(installed)
-            return NotInstalledError(
-                f"no {what} '{name}'", hint=f"{hint}; or did you mean '{match}'?" if match else hint
-            )
+            likely = f"or did you mean '{match}'?" if match else None
+            hints = (_OWN_TOOL if role == "tool" and not self._unknown else None, self._who_may(installed), likely)
+            return NotInstalledError(f"no {what} '{name}'", hint="; ".join(filter(None, hints)) or None)
         registered = self.registry.all(role).get(match)
         whose: object = self.catalogue.distribution(role, match)
         if registered is not None:

@@ -257,9 +257,7 @@ class AgentTurn:
         try:
             return self.ctx.tool(name)
         except NotInstalledError as error:
-            raise CannotStartError(
-                f"agent '{definition.name}': tool '{name}' is not registered; {error.message}", hint=error.hint
-            ) from error
+            raise CannotStartError(f"agent '{definition.name}': {error.message}", hint=error.hint) from error
 
     def _definition_of(self, other: AgentTool) -> AgentDefinition:
         return other.agent if isinstance(other.agent, AgentDefinition) else self.definitions(other.agent)

@@ -31,6 +31,7 @@ __all__ = ["visualize"]
     help="ascii draws with lines where the terminal has them.",
 )
 @click.option("-o", "--output", metavar="FILE", help="Write to this file instead of stdout.")
+@click.option("--tools", metavar="FILE", multiple=True, help="Tools of one's own: a file, or module:name. Repeatable.")
 @click.option(
     "--without",
     metavar="PLUGIN",
@@ -38,7 +39,7 @@ __all__ = ["visualize"]
     help="Leave a plugin out, by its name in `treadle plugins`. Repeatable.",
 )
 @treadle.prints_on_stderr()
-def visualize(file: str, format_: str, output: str | None, without: Sequence[str]) -> None:
+def visualize(file: str, format_: str, output: str | None, tools: Sequence[str], without: Sequence[str]) -> None:
     """Draw the steps of a workflow file and what they wait for.
 
     The file is checked first: warnings are printed on stderr, and a file with errors is refused as `treadle validate`
@@ -47,7 +48,7 @@ def visualize(file: str, format_: str, output: str | None, without: Sequence[str
     from treadle_graph.graph import WorkflowGraph
     from treadle_graph.text import visible
 
-    host = _host(without)
+    host = _host(without, tools)
     workflow = treadle.load_workflow(file, host=host)
     for warning in (*host.warnings, *workflow.warnings):
         click.echo(visible(str(warning)), err=True)
@@ -62,10 +63,11 @@ def visualize(file: str, format_: str, output: str | None, without: Sequence[str
         _write(drawing, output, file)
 
 
-def _host(without: Sequence[str]) -> Host:
+def _host(without: Sequence[str], tools: Sequence[str]) -> Host:
     """What the main program says; on its own, everything installed as the nearest settings file says."""
     make: Callable[[Sequence[str]], Host] | None = click.get_current_context().meta.get("treadle.host")
-    return treadle.deployed_host(without=without) if make is None else make(without)
+    host = treadle.deployed_host(without=without) if make is None else make(without)
+    return host.with_tools(tools, origin="--tools") if tools else host
 
 
 def _draw(graph: WorkflowGraph, format_: str, *, to_file: bool) -> str:
