@@ -18,6 +18,7 @@ from treadle_cli.options import (
 from treadle_cli.output import err, out
 from treadle_cli.problems import warn_of_plugins
 from treadle_cli.run import open_journal
+from treadle_cli.sure_steps import refuse_missing_tools
 
 __all__ = ["batch"]
 
@@ -104,6 +105,7 @@ def batch(
     keys = {*(each.path[0] for each in parsed), *(name for item in items for name in item.state)}
     config = {"provider": provider, "model": model}
     workflow = treadle.load_workflow(file, host=host, config=config, state_keys=keys)
+    refuse_missing_tools(workflow)
     if budget is not None:
         host.sole("budget", "--budget")
     if not quiet:

@@ -25,6 +25,7 @@ from treadle_cli.options import (
 )
 from treadle_cli.output import Channel, err, out
 from treadle_cli.problems import warn_of_plugins
+from treadle_cli.sure_steps import refuse_missing_tools
 
 if TYPE_CHECKING:
     from treadle import Host, Journal, Recorder, Workflow
@@ -143,6 +144,7 @@ def run(
     except treadle.TreadleError:
         warn_of_plugins(host, stderr)  # one of them may be what is missed
         raise
+    refuse_missing_tools(workflow)
     state = state_args.initial_state(workflow.state, given, parsed)
     if not quiet:
         warn_of_plugins(host, stderr)

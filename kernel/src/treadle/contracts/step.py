@@ -97,11 +97,13 @@ class Reference:
         path (``package.module:Class``) that must be importable.
     :param name: empty where whichever serves the role will do, as a conversation needs some memory.
     :param field: the step's field that names it, dotted (``tools.0.name``).
+    :param is_needed: whether the step fails without it.
     """
 
     role: Role | Literal["file", "object"]
     name: str = ""
     field: str
+    is_needed: bool = False
 
     def load(self) -> Any:
         """The object that a reference of role ``object`` names, ``package.module:Class`` or ``package.module.Class``.

@@ -31,7 +31,7 @@ class ToolStep(Step):
 
     def references(self) -> Iterable[Reference]:
         """The tool."""
-        return (Reference(role="tool", name=self.tool_name, field="tool_name"),)
+        return (Reference(role="tool", name=self.tool_name, field="tool_name", is_needed=True),)
 
     def check_document(self, check: DocumentCheck) -> None:
         """Hold the arguments that are literal, and the names of all, to the tool's own word, or else to its schema.
