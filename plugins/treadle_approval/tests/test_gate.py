@@ -135,6 +135,56 @@ def test_a_mistake_is_found_when_the_file_loads(fields: dict[str, Any], message:
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("url", ["127.0.0.1:8655", "hooks.example/x", "ftp://hooks.example", "https://"])
+def test_the_address_of_a_webhook_begins_as_one(url: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        flow(gate(notify={"url": url}))
+    (problem,) = caught.value.problems
+    assert (problem.path, problem.message) == (
+        "steps.review.notify.url",
+        f"an address begins with http:// or https://, and '{url}' does not",
+    )
+
+
+@pytest.mark.parametrize("url", ["{base}/x", "HTTPS://hooks.example", "env:HOOK", "http{s}://hooks.example"])
+def test_an_address_that_only_the_run_knows_is_not_judged(url: str) -> None:
+    assert flow(gate(notify={"url": url}), state={"base": "", "s": ""}).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "fields", "callback", "told"),
+    [
+        (
+            "{approve_url}",
+            {},
+            None,
+            "'{approve_url}' stays as it is written: config.callback_url does not say where `treadle serve` is reached",
+        ),
+        ("{approve_url} {reject_url}", {}, "https://t.example", None),
+        (
+            "{approve_url}",
+            {"choices": ["a"]},
+            "https://t.example",
+            "'{approve_url}' stays as it is written: with these choices the address is {answer_url}",
+        ),
+        (
+            "{aprove_url}",
+            {},
+            "https://t.example",
+            "'{aprove_url}' stays as it is written, as nothing provides 'aprove_url'; did you mean 'approve_url'?",
+        ),
+        ("{run_id} {step_id} {workflow_name} {gate} {question} {questions}", {}, None, None),
+    ],
+)
+def test_placeholders_of_a_webhook_that_stand_for_nothing_are_warned_about(
+    body: str, fields: dict[str, Any], callback: str | None, told: str | None
+) -> None:
+    notify = {"url": "https://a.example", "body_template": {"text": body}}
+    config = {} if callback is None else {"callback_url": callback}
+    warnings = flow(gate(notify=notify, **fields), config=config).warnings
+    assert [each.message for each in warnings] == ([] if told is None else [told])
+
+
 def test_a_time_limit_with_a_mistake_is_not_missing() -> None:
     with pytest.raises(DocumentError) as caught:
         flow(gate(timeout_seconds="1h", on_timeout="approve"))

@@ -21,6 +21,7 @@ from treadle.errors import DocumentError, Severity, TreadleError
 
 if TYPE_CHECKING:
     from treadle._plugins import Host
+    from treadle.contracts.config import RunConfig
 
 __all__ = ["ChildRequest", "Linked", "StepCheck", "read_document"]
 
@@ -108,6 +109,7 @@ class Linked:
     def __init__(self, host: Host, report: Reporter, outer: Linked | None = None) -> None:
         self.host = host
         self.report = report
+        self.config: RunConfig | None = None
         self.requests: list[ChildRequest] = []
         self._all: _Read = _Read() if outer is None else outer._all
 
@@ -157,7 +159,7 @@ class StepCheck(DocumentCheck):
 
     def __init__(self, linked: Linked, place: Path, step: Step, *, is_broken: bool = False) -> None:
         self._is_broken = is_broken
-        self._linked = linked
+        self._linked, self.config = linked, linked.config
         self._place = place
         self._step = step
 

@@ -155,7 +155,7 @@ def _examine(document: Document) -> Examination:
     provider = overrides.get("provider")
     block = data.get("config")
     passed = inherited(host, outer, block if isinstance(block, Mapping) else None) if outer is not None else {}
-    config = _check_config(block, passed, host, report, provider_is_given=provider is not None)
+    config = linked.config = _check_config(block, passed, host, report, provider_is_given=provider is not None)
     read = _check_each_step(data.get("steps"), linked, report, is_known=document.order is not None)
     steps = read.steps
     if config is not None and provider is None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from treadle import Workflow
+    from treadle.contracts.config import RunConfig
     from treadle.contracts.step import Reference
     from treadle.contracts.tool import Right, Tool
 
@@ -53,6 +54,9 @@ class DocumentCheck(ABC):
 
     ``field`` is dotted and within the step, or within ``of``: a document that was loaded here.
     """
+
+    config: RunConfig | None = None
+    """The workflow's config with all that it takes from elsewhere, None where it is wrong."""
 
     @abstractmethod
     def load(

@@ -95,7 +95,8 @@ class ApprovalGate(Step):
         return Pending(question=text, choices=self.choices, timeout=self.timeout_seconds, default=default)
 
     def check_document(self, check: DocumentCheck) -> None:
-        """Say that an answer without a time limit is never given, and tell which host the webhook reaches."""
+        """Say what the webhook's placeholders stand for nothing of, and that an answer without a time limit is never
+        given; and tell which host the webhook reaches."""
         if self.on_timeout is not None and self.timeout_seconds is None:
             check.note(
                 "there is no timeout_seconds, so it waits for ever and this is never the answer",
@@ -105,3 +106,6 @@ class ApprovalGate(Step):
         if self.notify is not None:
             for right in self.notify.rights():
                 check.ask(right)
+            has_callback = check.config is None or getattr(check.config, "callback_url", None) is not None
+            for message in self.notify.doubts(asks_for_approval=self._asks_for_approval, has_callback=has_callback):
+                check.note(message, field="notify.body_template", severity="warning")

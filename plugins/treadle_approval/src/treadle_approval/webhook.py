@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from treadle import ArgumentTree, Right, SecretRef, StepContext, Template
+from treadle import ArgumentTree, Right, SecretRef, StepContext, Template, close_match
 from treadle.contracts.results import json_value
 from treadle_approval.body import json_template, json_text
 
@@ -18,6 +18,12 @@ __all__ = ["SecretText", "Text", "Webhook"]
 _REFERENCE = re.compile(r"(?P<scheme>[A-Za-z][\w-]* )?(?P<reference>(?:env|file):\S+)")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """A token of RFC 9110, 5.6.2."""
+
+_ADDRESS = re.compile(r"https?://[^\s/?#]", re.IGNORECASE)
+_URLS = ("approve_url", "reject_url", "answer_url")
+_LONG_FACTS = ("run_id", "step_id", "workflow_name", "timeout_seconds", *_URLS)
+"""Names that a gate gives its webhook and that a key of the state is hardly like by chance."""
+_ALIKE = 0.85
 
 
 class SecretText(BaseModel):
@@ -80,6 +86,30 @@ class Webhook(BaseModel):
         if isinstance(body, Mapping) or (isinstance(body, str) and _is_json(names)):
             return {**given, "body_template": json_template(body)}
         return given
+
+    @field_validator("url")
+    @classmethod
+    def _has_a_scheme(cls, value: SecretText | Template) -> SecretText | Template:
+        if isinstance(value, Template) and not value.references and not _ADDRESS.match(value.source):
+            raise ValueError(f"an address begins with http:// or https://, and '{value.source}' does not")
+        return value
+
+    def doubts(self, *, asks_for_approval: bool, has_callback: bool) -> Iterator[str]:
+        """What placeholders of the body stay as they are written for.
+
+        :param has_callback: whether the config says where `treadle serve` is reached.
+        """
+        urls = ("approve_url", "reject_url") if asks_for_approval else ("answer_url",)
+        told = {} if self.body_template is None else {each.root: each.text for each in self.body_template.references}
+        for name, text in told.items():
+            stays = f"'{{{text}}}' stays as it is written"
+            match = close_match(name, _LONG_FACTS, alike=_ALIKE)
+            if name in urls and not has_callback:
+                yield f"{stays}: config.callback_url does not say where `treadle serve` is reached"
+            elif name in _URLS and name not in urls:
+                yield f"{stays}: with these choices the address is {' or '.join(f'{{{each}}}' for each in urls)}"
+            elif match is not None and match != name:
+                yield f"{stays}, as nothing provides '{name}'; did you mean '{match}'?"
 
     def rights(self) -> Iterable[Right]:
         """The host that it reaches, as it is written."""
