@@ -336,8 +336,12 @@ async def test_an_answer_that_comes_too_late_is_refused(world: World, monkeypatc
         ("POST", "/answer", {"run_id": 1, "answer": "x"}, 400, "'run_id' is missing, or is no text"),
         ("POST", "/webhook", b"nope", 400, "the body is not JSON"),
         ("POST", "/webhook", b"[" * 30_000, 400, "the body is not JSON"),
-        ("GET", "/approve/r0", None, 404, "there is nothing of that name here"),
-        ("POST", "/pending", None, 404, "there is nothing of that name here"),
+        ("GET", "/approve/r0", None, 405, "POST to this address"),
+        ("GET", "/reject/r0/review", None, 405, "POST to this address"),
+        ("PUT", "/answer", None, 405, "POST to this address"),
+        ("GET", "/webhook", None, 405, "POST to this address"),
+        ("POST", "/pending", None, 405, "GET this address"),
+        ("GET", "/nothing", None, 404, "there is nothing of that name here"),
         ("GET", "/", None, 404, "there is nothing of that name here"),
     ],
 )
@@ -413,7 +417,8 @@ async def test_what_is_malformed_or_too_long_is_refused(world: World, data: byte
 async def test_other_methods_are_answered_and_do_nothing(world: World, method: str) -> None:
     async with served(world, Kept(), [GATE]) as server:
         received = await server.raw(f"{method} /approve/r0 HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-        assert received.startswith(b"HTTP/1.1 404 ")
+        assert received.startswith(b"HTTP/1.1 405 ")
+        assert b"\r\nAllow: POST\r\n" in received
         assert (received.partition(b"\r\n\r\n")[2] == b"") == (method == "HEAD")
         assert (await server.ask("GET", "/pending"))[1]["paused_runs"]
         assert not [line for line in server.said if line.startswith("error")]

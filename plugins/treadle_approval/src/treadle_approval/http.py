@@ -138,6 +138,8 @@ async def _respond(
     ]
     if made.status == 401:
         headers.append(("WWW-Authenticate", "Bearer"))
+    if made.status == 405:
+        headers.append(("Allow", made.data["allow"]))
     reason = HTTPStatus(made.status).phrase.encode("ascii")
     response = h11.Response(status_code=made.status, headers=headers, reason=reason)
     content = [] if is_head else [h11.Data(data=body)]  # RFC 9110, 9.3.2

@@ -117,6 +117,10 @@ class Routes:
                 else:
                     gate = None if gate is None else unquote(gate)
                 return await self._decide(unquote(found["run"]), gate, _DECISIONS[found["verb"]])
+        if path == "/pending":
+            raise _RefusedError(405, "GET this address", allow="GET")
+        if request.method != "POST" and (path in ("/webhook", "/answer") or _PATH.fullmatch(path)):
+            raise _RefusedError(405, "POST to this address", allow="POST")
         raise _RefusedError(404, "there is nothing of that name here")
 
     # --- what waits ---
