@@ -25,6 +25,14 @@ def test_what_is_no_reference_is_refused_without_repeating_it(text: str) -> None
     assert "https" not in str(caught.value)
 
 
+def test_a_model_says_once_that_it_is_none() -> None:
+    with pytest.raises(ValidationError) as caught:
+        Settings.model_validate({"key": KEY})
+    (error,) = caught.value.errors()
+    assert (error["loc"], error["type"]) == (("key",), "value_error")
+    assert Settings(key=SecretRef("env:X")) == Settings.model_validate({"key": "env:X"})
+
+
 def test_a_variable_is_read_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     reference = SecretRef("env:A_KEY")
     monkeypatch.delenv("A_KEY", raising=False)

@@ -10,15 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-__all__ = [
-    "MAPS_OF_SCHEMAS",
-    "SCHEMAS",
-    "SCHEMA_LISTS",
-    "inside",
-    "pointed_at",
-    "schema_problems",
-    "with_inside",
-]
+__all__ = ["MAPS_OF_SCHEMAS", "SCHEMAS", "SCHEMA_LISTS", "inside", "pointed_at", "schema_problems", "with_inside"]
 
 MAPS_OF_SCHEMAS = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
 """Keywords whose value maps names, which may be any text, to schemas."""

@@ -25,10 +25,12 @@ from typing import (
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
+from pydantic_core import ErrorDetails
 
 from treadle._bridges.loops import CALLERS_LOOP, call_on
 from treadle._docstrings import described
 from treadle._suggest import did_you_mean
+from treadle._wording import in_words
 from treadle.contracts.tool import Effect, Tool, ToolContext
 from treadle.errors import NotInstalledError, ToolError
 
@@ -84,7 +86,7 @@ def _parsed(model: type[ModelT], arguments: Mapping[str, Any]) -> tuple[ModelT |
         return model.model_validate(given), []
     except ValidationError as error:
         return None, [
-            (str(each["loc"][0]) if each["loc"] else "", _problem(list(fields), each["loc"], each["type"], each["msg"]))
+            (str(each["loc"][0]) if each["loc"] else "", _problem(list(fields), each["loc"], each["type"], _told(each)))
             for each in error.errors(include_url=False, include_input=False)
         ]
 
@@ -119,6 +121,10 @@ def _problem(names: list[str], loc: tuple[int | str, ...], kind: str, text: str)
 
 def _what_there_is(names: list[str]) -> str:
     return f"it takes {', '.join(names)}" if names else "it takes none"
+
+
+def _told(details: ErrorDetails) -> str:
+    return in_words(details["type"], details.get("ctx", {})) or details["msg"]
 
 
 def _clause(text: str) -> str:

@@ -118,8 +118,8 @@ async def test_all_wrong_arguments_are_named_and_trying_again_is_in_vain():
         await everything.call(wrong, CONTEXT)
     assert not caught.value.transient
     assert str(caught.value) == (
-        "mixed: argument 'plain' is missing; argument 'number': input should be a valid integer, unable to parse "
-        "string as an integer; argument 'colour': input should be 'red' or 'blue'; argument 'point.x': field required; "
+        "mixed: argument 'plain' is missing; argument 'number': must be a whole number; argument 'colour': must be "
+        "'red' or 'blue'; argument 'point.x': field required; "
         "unknown argument 'numbr'; did you mean 'number'?"
     )
 

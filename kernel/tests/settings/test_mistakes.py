@@ -111,12 +111,15 @@ def test_every_mistake_is_told_in_one_pass_in_the_order_of_the_file(problems: Pr
             ),
         ),
         ("providers: {fake: {mode: {}}}", "1:26: providers.fake.mode: must be text, not what is there"),
-        ("providers: {fake: fast}", "1:19: providers.fake: must be a mapping, not 'fast'"),
+        (
+            "providers: {fake: fast}",
+            "1:19: providers.fake: must be a mapping, not 'fast'; it takes kind, models, priority, fallback, fallback_model, limits",
+        ),
         (
             "providers: {mine: {kind: fake, timeout: 0}}",
             "1:41: providers.mine.timeout: must be more than 0, not what is there",
         ),
-        ("plugins: [a]", "1:10: plugins: must be a mapping, not a list"),
+        ("plugins: [a]", "1:10: plugins: must be a mapping, not a list; it takes disabled, enabled"),
         ("plugins: {disabled: lab}", "1:21: plugins.disabled: must be a list, not 'lab'; write [lab]"),
         (
             "aliases: {tools: {search: search}}",

@@ -12,8 +12,8 @@ from treadle_tools import plugin
     ("name", "arguments", "text"),
     [
         ("http_request", {}, "http_request: argument 'url' is missing"),
-        ("http_request", {"url": None}, "http_request: argument 'url': input should be a valid string"),
-        ("http_request", {"url": 5}, "http_request: argument 'url': input should be a valid string"),
+        ("http_request", {"url": None}, "http_request: argument 'url': must be text"),
+        ("http_request", {"url": 5}, "http_request: argument 'url': must be text"),
         (
             "http_request",
             {"url": "http://x.test", "metod": "GET"},
@@ -37,7 +37,7 @@ from treadle_tools import plugin
         (
             "http_request",
             {"url": "http://x.test", "headers": {"X-A": ["b"]}},
-            "http_request: argument 'headers.X-A': input should be a valid string",
+            "http_request: argument 'headers.X-A': must be text",
         ),
         (
             "http_request",
@@ -57,19 +57,19 @@ from treadle_tools import plugin
         (
             "http_request",
             {"url": "http://x.test", "timeout": 0},
-            "http_request: argument 'timeout': input should be greater than 0",
+            "http_request: argument 'timeout': must be more than 0",
         ),
         ("shell_command", {"cmd": "ls"}, "shell_command: argument 'command' is missing; unknown argument 'cmd'; "),
-        ("shell_command", {"command": "ls", "timeout": "soon"}, "shell_command: argument 'timeout': input should be a"),
-        ("file_read", {"path": ""}, "file_read: argument 'path': string should have at least 1 character"),
+        ("shell_command", {"command": "ls", "timeout": "soon"}, "shell_command: argument 'timeout': must be a number"),
+        ("file_read", {"path": ""}, "file_read: argument 'path': must not be empty"),
         ("file_write", {"path": "a"}, "file_write: argument 'content' is missing"),
-        ("file_write", {"path": "a", "content": 5}, "file_write: argument 'content': input should be a valid string"),
+        ("file_write", {"path": "a", "content": 5}, "file_write: argument 'content': must be text"),
         (
             "file_write",
             {"path": "a", "content": None},
-            "file_write: argument 'content': input should be a valid string",
+            "file_write: argument 'content': must be text",
         ),
-        ("file_write", {"path": "a", "content": {}}, "file_write: argument 'content': input should be a valid string"),
+        ("file_write", {"path": "a", "content": {}}, "file_write: argument 'content': must be text"),
     ],
 )
 async def test_a_wrong_argument_is_named_and_nothing_runs(

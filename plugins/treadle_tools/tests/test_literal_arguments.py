@@ -61,8 +61,8 @@ def _problems(host: Host, name: str, arguments: Any) -> list[Problem]:
         ("file_read", {"path": "a", "pth": "b"}, "tool_args.pth", "unknown argument 'pth'; did you mean 'path'?"),
         ("file_read", {"path": "a", "encoding": "no"}, "tool_args.encoding", "there is no text encoding 'no'"),
         ("http_request", {"url": "x", "method": "PATCH"}, "tool_args.method", "must be GET, POST, PUT or DELETE"),
-        ("http_request", {"url": "x", "timeout": -1}, "tool_args.timeout", "should be greater than 0"),
-        ("file_write", {"path": "{state.x}", "content": ["a"]}, "tool_args.content", "valid string"),
+        ("http_request", {"url": "x", "timeout": -1}, "tool_args.timeout", "must be more than 0"),
+        ("file_write", {"path": "{state.x}", "content": ["a"]}, "tool_args.content", "must be text"),
         ("add", {"first": "one"}, "tool_args.first", "argument 'first'"),
     ],
 )  # fmt: skip

@@ -101,7 +101,7 @@ async def test_an_unknown_tool_fails_when_the_step_runs() -> None:
 
 def test_the_step_refers_to_its_tool_and_reads_what_its_arguments_do() -> None:
     step = _step(tool_name="look", tool_args={"a": "{state.b.c}"}, output="out")
-    assert list(step.references()) == [Reference(role="tool", name="look", field="tool_name")]
+    assert list(step.references()) == [Reference(role="tool", name="look", field="tool_name", is_needed=True)]
     assert [place for place, _ in step.reads()] == ["tool_args"]
     assert [str(path) for path in step.writes()] == ["out"]
 

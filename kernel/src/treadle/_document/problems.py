@@ -16,6 +16,7 @@ from treadle._document.reading import LINE_BREAK, Marks, Place, Span
 from treadle._language.arguments import faults
 from treadle._language.expressions import Expression
 from treadle._suggest import did_you_mean, only_match
+from treadle._wording import EMPTY, TYPES, in_words
 from treadle.errors import ExpressionError, Problem, Severity, TemplateError, TreadleError
 
 __all__ = ["KEY_LIKE", "Fix", "Inside", "Path", "Reporter", "dotted_path", "explain", "shown"]
@@ -32,29 +33,14 @@ KEY_LIKE = re.compile(
 )
 """What is likely a key: it begins as vendors' keys do, or is a long word of letters and digits."""
 
+_PATTERNS = {r"^\w[\w.-]*$": "use letters, digits, _, . and -, beginning with a letter, a digit or _"}
+
 _COMPILED = {
     "template": "bad-template",
     "expression": "bad-expression",
     "arguments": "bad-template",
     "state_path": "bad-path",
 }
-
-_WORDS: Mapping[str, str] = {
-    kind: f"must be {what}"
-    for what, kinds in {
-        "text": "string_type",
-        "a whole number": "int_type int_parsing int_from_float",
-        "a number": "float_type float_parsing",
-        "true or false": "bool_type bool_parsing",
-        "a list": "list_type tuple_type",
-        "a mapping": "dict_type mapping_type model_type model_attributes_type dataclass_type",
-        "a finite number": "finite_number",
-    }.items()
-    for kind in kinds.split()
-}
-
-_BOUNDS = {"greater_than": "more than", "less_than": "less than"}
-_BOUNDS |= {"greater_than_equal": "at least", "less_than_equal": "at most"}
 
 Inside = tuple[str, int, int]
 """A piece of a text value: the whole of it, and where in it the piece begins and ends."""
@@ -233,9 +219,9 @@ class Reporter:
                 self._add_fault((*where, *place), _code(kind), error)
             if not found:
                 message, hint = explain(details)
-                is_text = kind == "model_type" and isinstance(details["input"], str)
-                if is_text and _fields_at(model, details["loc"])[:1] == ["name"]:
-                    hint = hint or f"write {{name: {details['input']}}}"
+                if TYPES.get(kind) == "must be a mapping" and (fields := _fields_at(model, details["loc"])):
+                    is_name = fields[0] == "name" and isinstance(details["input"], str)
+                    hint = f"write {{name: {details['input']}}}" if is_name else f"it takes {', '.join(fields[:8])}"
                 where, message = self._at_field(where, message) if kind == "value_error" else (where, message)
                 self.add(where, _code(kind), message, hint=hint)
 
@@ -305,27 +291,20 @@ def dotted_path(dotted: str) -> Path:
 def _code(kind: str) -> str:
     if kind in _COMPILED:
         return _COMPILED[kind]
-    return "wrong-type" if kind in _WORDS else "bad-value"
+    return "wrong-type" if kind in TYPES else "bad-value"
 
 
 def explain(details: ErrorDetails) -> tuple[str, str | None]:
     """What pydantic found, as message and hint."""
     kind, value, context = details["type"], details["input"], details.get("ctx", {})
-    if kind in _WORDS:
-        return f"{_WORDS[kind]}, not {shown(value)}", _type_hint(kind, value)
-    if kind == "literal_error":
-        allowed = str(context.get("expected", ""))
-        return f"must be {allowed}, not {shown(value)}", None
+    words = in_words(kind, context)
+    if words is not None:
+        return words if words == EMPTY else f"{words}, not {shown(value)}", _type_hint(kind, value)
     if kind == "string_pattern_mismatch":
-        return f"{shown(value)} is not allowed here", f"it must match {context.get('pattern')}"
-    if kind in _BOUNDS:
-        bound = next(iter(context.values()), "")
-        bound = int(bound) if isinstance(bound, float) and bound.is_integer() else bound
-        return f"must be {_BOUNDS[kind]} {bound}, not {shown(value)}", None
+        pattern = str(context.get("pattern"))
+        return f"{shown(value)} is not allowed here", _PATTERNS.get(pattern, f"it must match {pattern}")
     if kind in ("value_error", "assertion_error"):
         return details["msg"].partition(", ")[2] or details["msg"], None
-    if kind in ("too_short", "string_too_short") and context.get("min_length") == 1:
-        return "must not be empty", None
     if kind in _COMPILED:
         message, _, hint = details["msg"].partition("; ")
         return message, hint or None

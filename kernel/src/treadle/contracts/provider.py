@@ -12,15 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from treadle._dataclasses import dataclass
 from treadle.errors import UnsupportedError
-from treadle.messages import (
-    EmbedRequest,
-    EmbedResponse,
-    MediaPart,
-    ModelRequest,
-    StreamEvent,
-    ToolMessage,
-    UserMessage,
-)
+from treadle.messages import EmbedRequest, EmbedResponse, MediaPart, ModelRequest, StreamEvent, ToolMessage, UserMessage
 
 __all__ = ["Exchange", "Features", "FromEnv", "Provider", "ProviderLayer", "ProviderSettings"]
 

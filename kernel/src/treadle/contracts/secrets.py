@@ -84,7 +84,9 @@ class SecretRef:
         from_text = core_schema.no_info_after_validator_function(cls, core_schema.str_schema())
         return core_schema.json_or_python_schema(
             json_schema=from_text,
-            python_schema=core_schema.union_schema([core_schema.is_instance_schema(cls), from_text]),
+            python_schema=core_schema.no_info_wrap_validator_function(
+                lambda value, read: value if isinstance(value, cls) else read(value), from_text
+            ),
             serialization=core_schema.plain_serializer_function_ser_schema(lambda ref: ref.reference),
         )
 
