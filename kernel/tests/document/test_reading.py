@@ -24,6 +24,7 @@ def _loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 BRACE_HINT = 'a value that begins with { or [ needs quotes: "{state.name}"'
+LESS_FAR_IN = "this line is less far in than what stands above it, and belongs to nothing in column "
 TAG_HINT = "write plain YAML; values are not built by tags"
 
 
@@ -249,12 +250,23 @@ def test_a_syntax_error_does_not_hide_what_came_before_it() -> None:
         ("a: Note: b", "1:8:", "put the value in quotes, or use a block with |, as it has a colon in it"),
         ("s:\n- a: Note: b", "2:10:", "put the value in quotes, or use a block with |, as it has a colon in it"),
         ("a: do this:", "1:11:", "put the value in quotes, or use a block with |, as it has a colon in it"),
+        (
+            'a: "x\nb: 1\nc: "y"\n',
+            "3:5:",
+            "the quote that opens on line 1 is closed only here; close it where its text ends",
+        ),
+        ("s:\n  - a: 1\n    b: 2\n   c: 3\n", "4:4:", LESS_FAR_IN + "4"),
+        ("s:\n  - a: 1\n    b: 2\n - a: 3\n", "4:2:", LESS_FAR_IN + "2"),
     ],
 )
 def test_the_common_slips_of_yaml_have_a_hint(text: str, place: str, hint: str) -> None:
     (message,) = refusal(text)
     assert message.startswith(f"{place}")
     assert message.endswith(f"; {hint}")
+
+
+def test_a_quote_that_is_closed_nowhere_is_told_where_it_opens() -> None:
+    assert refusal("a: 1\nb: 'x\nc: 2\n") == ["2:4: not valid YAML: a quote opens here and is closed nowhere"]
 
 
 @pytest.mark.parametrize("text", ['a: "x', "a: [1", "a: {b", "%YAML 3.0\n---\na: 1", "@a: 1", "a: `x`", "a: %x\nb"])

@@ -113,7 +113,10 @@ def test_every_mistake_is_told_in_one_pass_in_the_order_of_the_file(problems: Pr
         ("providers: {fake: {mode: {}}}", "1:26: providers.fake.mode: must be text, not what is there"),
         (
             "providers: {fake: fast}",
-            "1:19: providers.fake: must be a mapping, not 'fast'; it takes kind, models, priority, fallback, fallback_model, limits",
+            (
+                "1:19: providers.fake: must be a mapping, not 'fast'; it takes kind, models, priority, fallback, "
+                "fallback_model, limits"
+            ),
         ),
         (
             "providers: {mine: {kind: fake, timeout: 0}}",

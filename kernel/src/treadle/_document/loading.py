@@ -57,11 +57,7 @@ class _AnyStep(Step):
 
 
 def load_workflow(
-    path: str | os.PathLike[str],
-    *,
-    host: Host,
-    config: Mapping[str, Any] | None = None,
-    state_keys: Iterable[str] = (),
+    path: str | os.PathLike[str], *, host: Host, config: Mapping[str, Any] | None = None, state_keys: Iterable[str] = ()
 ) -> Workflow:
     """Read and check a workflow file.
 

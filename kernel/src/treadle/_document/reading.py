@@ -133,10 +133,14 @@ def _feed(reader: _Reader, text: str, file: str) -> None:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        if error.context == "while scanning a quoted scalar":  # to the end of the text
+            mark, error.context, error.problem = error.context_mark, None, "a quote opens here and is closed nowhere"
         # At the end of a text without a line break libyaml stands on a line that is not there.
         place = min(reader.place(mark), _place_at_end(text)) if mark else (1, 1)
         message = " ".join(part for part in (error.context, error.problem) if part)
-        raise _error(file, place, "yaml-syntax", f"not valid YAML: {message}", _syntax_hint(text, place)) from error
+        raise _error(
+            file, place, "yaml-syntax", f"not valid YAML: {message}", _syntax_hint(text, place, error, reader.quoted)
+        ) from error
     except yaml.reader.ReaderError as error:
         # libyaml counts bytes, PyYAML's own reader characters.
         in_bytes = issubclass(_Loader, getattr(yaml, "CSafeLoader", ()))
@@ -176,11 +180,15 @@ def _events(loader: Any) -> Iterator[Any]:
         yield loader.get_event()
 
 
-def _syntax_hint(text: str, place: Place) -> str | None:
+def _syntax_hint(text: str, place: Place, error: yaml.MarkedYAMLError, quoted: Span) -> str | None:
     lines = LINE_BREAK.split(text)
     line = lines[place[0] - 1] if place[0] <= len(lines) else ""
     if "\t" in line[: len(line) - len(line.lstrip())]:
         return "indent with spaces; YAML does not allow tabs"
+    if quoted.end_line == place[0]:
+        return f"the quote that opens on line {quoted.line} is closed only here; close it where its text ends"
+    if not line[: place[1] - 1].strip() and re.search("expected (key|'-' indicator|<block end>)", error.problem or ""):
+        return f"this line is less far in than what stands above it, and belongs to nothing in column {place[1]}"
     if re.match(r"\s*(- +)*[\w-]+:\s+[{\[].*[}\]]\s*[^\s,}\]]", line):
         return _BRACES
     if re.match(r"\s*(- +)*[\w-]+:\s+[^\"'|>{\[].*:(\s|$)", line):
@@ -225,6 +233,7 @@ class _Reader:
         self._root: tuple[Any, Marks | Span] | None = None
         self.problems: list[Problem] = []
         self._documents = 0
+        self.quoted = Span(0, 0, 0, 0)  # the last text in quotes that has several lines
         self._dropped: list[Any] = []
 
     def result(self) -> tuple[Any, Marks]:
@@ -242,6 +251,8 @@ class _Reader:
                 span = self._span(event)
                 value = event.value if self._wants_key() else self._scalar(event, span)
                 nodes = 1 + len(event.value) // 16  # or aliases of one long text would count as little as of a word
+                if span.style in ("'", '"') and span.line < span.end_line:
+                    self.quoted = span
                 if event.anchor:
                     self._anchors[event.anchor] = (value, span, nodes)
                 self._take(value, span, nodes, event)

@@ -392,11 +392,7 @@ class Run:
             if self.hub.active:
                 self.hub.send(
                     StepRetrying(
-                        run_id=self.run_id,
-                        step_id=step.id,
-                        attempt=progress.attempt,
-                        error=failure.message,
-                        wait=wait,
+                        run_id=self.run_id, step_id=step.id, attempt=progress.attempt, error=failure.message, wait=wait
                     )
                 )
             progress.slot.give_back()  # others need not wait with it

@@ -111,11 +111,7 @@ class Host:
 
     @classmethod
     def discover(
-        cls,
-        *,
-        without: Collection[str] = (),
-        settings: Settings | None = None,
-        only_of: Collection[str] | None = None,
+        cls, *, without: Collection[str] = (), settings: Settings | None = None, only_of: Collection[str] | None = None
     ) -> Host:
         """A host of everything installed, except the plugins named in ``without``, those that the settings leave
         out, and those made for another kernel. These are not imported.

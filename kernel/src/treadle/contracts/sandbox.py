@@ -122,12 +122,7 @@ class Sandbox(ABC):
 
     @abstractmethod
     async def run(
-        self,
-        command: str,
-        *,
-        cwd: str = ".",
-        timeout: float | None = None,
-        max_bytes: int | None = None,
+        self, command: str, *, cwd: str = ".", timeout: float | None = None, max_bytes: int | None = None
     ) -> CommandResult:
         """Run a command line to its end. The command and all it started are ended on a time-out or cancellation."""
 
