@@ -86,19 +86,23 @@ async def test_a_tool_loop_sends_the_thinking_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("thinking_block", "says"),
+    ("thinking_block", "place", "says"),
     [
-        ("{enabled: true}", "reasoning on a Claude model needs budget_tokens"),
-        ("{enabled: true, budget_tokens: 100}", "max_tokens (100) must be above budget_tokens (100)"),
+        ("{enabled: true}", "5:11: steps.sum.type", "reasoning on a Claude model needs budget_tokens"),
+        (
+            "{enabled: true, budget_tokens: 100}",
+            "7:17: steps.sum.max_tokens",
+            "max_tokens (100) must be above budget_tokens (100)",
+        ),
     ],
 )
-async def test_a_wrong_budget_fails_at_load(tmp_path: Path, thinking_block: str, says: str) -> None:
+async def test_a_wrong_budget_fails_at_load(tmp_path: Path, thinking_block: str, place: str, says: str) -> None:
     step = f"id: sum\n    type: llm_call\n    prompt: x\n    max_tokens: 100\n    thinking: {thinking_block}\n"
     async with AnthropicServer.open() as server:
         code, _, stderr = await run(server, tmp_path, step)
         assert server.accepted == 0
     assert code == 2
-    assert f"flow.yaml:5:11: steps.sum.type: provider 'anthropic' cannot take this request: {says}" in stderr
+    assert f"flow.yaml:{place}: provider 'anthropic' cannot take this request: {says}" in stderr
 
 
 async def test_an_overloaded_server_is_asked_again(tmp_path: Path) -> None:

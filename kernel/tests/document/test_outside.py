@@ -191,15 +191,16 @@ def test_what_a_provider_lacks_and_what_it_says_stands_at_the_step(told: Any) ->
     asks = "id: b, type: ask, tools: true, shaped: true, text: secrets"
     assert told("id: a, type: ask", asks, "id: c, type: name") == [
         (
-            "5:19: steps.b.type: provider 'fussy' cannot take this request: it has no tools; "
-            "it has no replies held to JSON; model m1 does not like 'secrets'"
-        )
-    ]  # fmt: skip
+            "5:19: steps.b.type: provider 'fussy' cannot take this request: it has no replies held to JSON; "
+            "model m1 does not like 'secrets'"
+        ),
+        "5:31: steps.b.tools: provider 'fussy' cannot take this request: it has no tools",
+    ]
 
 
 def test_what_every_request_is_refused_for_is_said_once(told: Any) -> None:
     assert told("id: a, type: ask, tools: true", "id: b, type: ask, tools: true, text: y") == [
-        "4:19: steps.a.type: provider 'fussy' cannot take this request: it has no tools",
+        "4:31: steps.a.tools: provider 'fussy' cannot take this request: it has no tools",
         "5:19: steps.b.type: provider 'fussy' cannot take this request: model m1 does not like 'y'",
     ]
     found = told("id: a, type: ask, tools: true", "id: b, type: ask, tools: true", config="{provider: fussy}")
@@ -217,7 +218,7 @@ def test_the_provider_and_model_of_the_command_line_are_asked(told: Any) -> None
 
 def test_a_request_without_a_model_is_told_where_there_is_no_default(told: Any) -> None:
     assert told("id: a, type: ask", "id: b, type: ask, model: m", config="{provider: plain}") == [
-        "4:19: steps.a.type: no model is set, and provider 'plain' has no default; set config.model, or use -m"
+        "2:20: config.provider: no model is set, and provider 'plain' has no default; set config.model, or use -m"
     ]
 
 

@@ -54,6 +54,13 @@ async def test_inspect_shows_the_agent_as_it_loads_and_those_below_it(folder: Pa
         assert line in done.stdout
 
 
+@pytest.mark.parametrize("command", [("inspect",), ("run", "-m", "hi")])
+async def test_a_file_that_is_not_there_is_told_by_its_name(folder: Path, command: tuple[str, ...]) -> None:
+    first, *options = command
+    done = await treadle("agent", first, "dek.yaml", *options, cwd=folder)
+    assert (done.returncode, done.stderr.splitlines()[0]) == (2, "dek.yaml: no such file; did you mean 'desk.yaml'?")
+
+
 async def test_inspect_in_json_has_parameters_prices_and_the_resolved_schema(folder: Path) -> None:
     done = await treadle("agent", "inspect", "desk.yaml", "--json", cwd=folder)
     data = json.loads(done.stdout)

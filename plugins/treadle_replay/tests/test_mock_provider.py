@@ -9,11 +9,15 @@ import pytest
 import trio
 from pydantic import ValidationError
 
+import treadle_llm_call.plugin
+import treadle_replay.plugin
 from treadle import (
     BadRequestError,
     Completed,
     ConfigurationError,
+    DocumentError,
     EmbedRequest,
+    Host,
     ModelRequest,
     ModelResponse,
     OutputSchema,
@@ -24,6 +28,7 @@ from treadle import (
     ToolCallDelta,
     Usage,
     UserMessage,
+    load_workflow,
 )
 from treadle_replay.provider import MockProvider
 from treadle_replay.request_hash import request_hash
@@ -249,6 +254,20 @@ async def test_a_bad_file_is_told_by_check_and_on_entering(tmp_path: Path) -> No
             raise AssertionError("not entered")
     assert str(caught.value) == expected
     assert list(_mock().check(ASK)) == []
+
+
+def test_a_missing_file_is_told_where_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    host = Host.of({"mock": treadle_replay.plugin, "llm_call": treadle_llm_call.plugin})
+    text = (
+        "name: x\nconfig: {provider: mock, responses_file: c.json}\nsteps:\n  - {id: a, type: llm_call, prompt: hi}\n"
+    )
+    Path("f").write_text(text, encoding="utf-8")
+    with pytest.raises(DocumentError) as caught:
+        load_workflow("f", host=host)
+    assert str(caught.value).startswith(
+        "f:2:42: config.responses_file: provider 'mock' cannot take this request: c.json: cannot be read"
+    )
 
 
 def test_settings_refuse_what_a_file_may_not_hold() -> None:

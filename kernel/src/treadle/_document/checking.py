@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from treadle._document.linked import Linked, StepCheck
 from treadle._document.outside import check_references
-from treadle._document.problems import Path, Reporter, dotted_path
+from treadle._document.problems import Path, Reporter, dotted_path, part_of
 from treadle.contracts.step import Step
 from treadle.errors import TreadleError
 
@@ -124,20 +124,12 @@ def note_fault(path: Path, name: str, doing: str, error: Exception, host: Host, 
 def _unknown_step(name: str, asked_by: str | None, known: set[str], path: Path, report: Reporter) -> None:
     if report.is_wrong(path):  # no name at all
         return
-    block = reduce(_inside, path[:-1], report.data)
+    block = reduce(part_of, path[:-1], report.data)
     if not name and isinstance(block, Mapping) and path[-1] not in block:  # a field that is missing is told already
         return
     others = [each for each in known if each != asked_by]
     hint = report.did_you_mean(name, others)
     report.add(path, "unknown-step", f"no step '{name}'", hint=hint, fix=report.only(name, others))
-
-
-def _inside(block: Any, part: str | int) -> Any:
-    is_there = isinstance(block, Mapping) or (isinstance(part, int) and isinstance(block, Sequence))
-    try:
-        return block[part] if is_there else None
-    except LookupError:
-        return None
 
 
 def _check_targets(step: Step, place: Path, known: set[str], by_id: Mapping[str, Step], report: Reporter) -> None:

@@ -384,8 +384,7 @@ def _step_type(data: Mapping[str, Any], index: int, host: Host, report: Reporter
         report.add(("steps", index, "type"), "unknown-step-type", error.message, hint=error.hint, fix=fix)
         return _AnyStep
     if not (isinstance(found, type) and issubclass(found, Step)):
-        owner = host.get("step_type", name).owner
-        message = f"step type '{name}' of plugin {owner} is not a subclass of Step"
+        message = f"step type '{name}' of plugin {host.get('step_type', name).owner} is not a subclass of Step"
         report.add(("steps", index, "type"), "plugin", message)
         return _AnyStep
     return found

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -17,6 +18,7 @@ from treadle._settings.candidates import candidates_for
 from treadle._settings.providers import build_provider, refused, with_model
 from treadle._suggest import did_you_mean, similar_file
 from treadle.contracts.offers import Role
+from treadle.contracts.step import Step
 from treadle.errors import ConfigurationError, NotInstalledError, PluginError, Severity, TreadleError
 from treadle.messages import ModelRequest
 
@@ -24,11 +26,12 @@ if TYPE_CHECKING:
     from treadle._plugins import Host
     from treadle.contracts.config import RunConfig
     from treadle.contracts.provider import Provider
-    from treadle.contracts.step import Reference, Step
+    from treadle.contracts.step import Reference
 
 __all__ = ["check_budgets", "check_reference", "check_references", "check_requests"]
 
 _SHOWN = 200
+_COMMON = frozenset(Step.model_fields)
 
 
 def check_references(step: Step, place: Path, host: Host, report: Reporter) -> None:
@@ -151,7 +154,7 @@ def check_requests(steps: Mapping[int, Step], config: RunConfig, host: Host, rep
         try:
             refusals = _refusals(with_model(host, request, provider), provider, config, host)
         except ConfigurationError as error:
-            report.add(("steps", index, "type"), "no-model", error.message, hint=error.hint)
+            report.add(first if own_choice else ("steps", index, "type"), "no-model", error.message, hint=error.hint)
             continue
         except Exception as error:
             message = f"provider '{provider.name}' could not be asked about this request: {cause_of(error)}"
@@ -162,9 +165,23 @@ def check_requests(steps: Mapping[int, Step], config: RunConfig, host: Host, rep
     shared = [each for each in (found[0][1] if found else ()) if each in common]
     for path, refusals in ((first, shared), *found):
         left = refusals if refusals is shared else [each for each in refusals if each not in common]
-        if left:
-            report.add(path, "refused-request", refused(provider.name, left))
+        places: dict[Path, list[str]] = {}
+        for each in left:
+            places.setdefault(_place_of(each, path, report.data), []).append(each)
+        for place, some in places.items():
+            report.add(place, "refused-request", refused(provider.name, some))
     return provider
+
+
+def _place_of(refusal: str, path: Path, data: Mapping[str, Any]) -> Path:
+    """The setting that a refusal begins with, or whose value it begins with; the field of the step that it names; or
+    else the path."""
+    for name, value in (data.get("config") or {}).items():
+        if refusal.startswith((f"{name}:", f"{value}:")):
+            return ("config", name)
+    step = data["steps"][path[1]] if path[0] == "steps" else {}
+    named = (name for name in step if name not in _COMMON and re.search(rf"\b{re.escape(str(name))}\b", refusal))
+    return next(((*path[:2], name) for name in named), path)
 
 
 def check_step_names(

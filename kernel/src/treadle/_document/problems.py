@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import getitem
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -19,7 +20,7 @@ from treadle._suggest import did_you_mean, only_match
 from treadle._wording import EMPTY, TYPES, in_words
 from treadle.errors import ExpressionError, Problem, Severity, TemplateError, TreadleError
 
-__all__ = ["KEY_LIKE", "Fix", "Inside", "Path", "Reporter", "dotted_path", "explain", "shown"]
+__all__ = ["KEY_LIKE", "Fix", "Inside", "Path", "Reporter", "dotted_path", "explain", "part_of", "shown"]
 
 Path = tuple[str | int, ...]
 
@@ -228,16 +229,12 @@ class Reporter:
     def _at_field(self, path: Path, message: str) -> tuple[Path, str]:
         """What a validator of several fields says of one, as ``tools: 'a' is named twice``, stands at that one."""
         name, colon, rest = message.partition(": ")
-        value: Any = self.data
-        for part in path:
-            value = value[part]
+        value: Any = reduce(getitem, path, self.data)
         return ((*path, name), rest) if colon and isinstance(value, Mapping) and name in value else (path, message)
 
     def _add_fault(self, path: Path, code: str, error: TemplateError | ExpressionError) -> None:
         """A template or an expression that goes wrong, where it does."""
-        text: Any = self.data
-        for part in path:
-            text = text[part]
+        text: Any = reduce(getitem, path, self.data)
         start = error.offset or 0
         end = re.compile(r"[^}\n]*\}?" if isinstance(error, TemplateError) else r"\w+|.?").match(text, start)
         assert end is not None, "it matches the empty text"
@@ -340,13 +337,16 @@ def shown(value: Any) -> str:
 
 def _inside(data: Any, path: Path, loc: Iterable[str | int]) -> Iterator[str | int]:
     """The part of pydantic's location that is a path in the data: tags of unions are left out."""
-    here = data
-    for part in path:
-        here = here[part] if _has(here, part) else None
+    here = reduce(part_of, path, data)
     for part in loc:
         if _has(here, part):
             here = here[part]
             yield part
+
+
+def part_of(here: Any, part: str | int) -> Any:
+    """What stands there in data that may be of any shape, None where nothing does."""
+    return here[part] if _has(here, part) else None
 
 
 def _has(here: Any, part: str | int) -> bool:

@@ -59,8 +59,7 @@ def check_requirement(text: str) -> None:
         ) from None
     if not requirement.specifier.contains(found, prereleases=True):
         raise NotInstalledError(
-            f"the workflow requires '{text}', and {requirement.name} {found} is installed",
-            hint=f"pip install '{text}'",
+            f"the workflow requires '{text}', and {requirement.name} {found} is installed", hint=f"pip install '{text}'"
         )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import treadle
-from treadle import ConfigurationError, Usage, Workflow
+from treadle import ConfigurationError, DocumentError, Problem, Usage, Workflow
 
 if TYPE_CHECKING:
     from treadle import Host
@@ -201,7 +201,17 @@ def _host(without: Sequence[str], tools: Sequence[str]) -> Host:
 def _checked(file: str, host: Host) -> Workflow:
     """The agent within a workflow of one step, so that it is checked as a workflow's would be."""
     step = {"id": "agent", "type": "agent", "agent": file, "prompt": "-"}
-    return treadle.build_workflow({"name": "agent", "steps": [step]}, host=host)
+    try:
+        return treadle.build_workflow({"name": "agent", "steps": [step]}, host=host)
+    except DocumentError as error:
+        raise DocumentError(each if each.file else _of_file(each, file) for each in error.problems) from error
+
+
+def _of_file(problem: Problem, file: str) -> Problem:
+    """A problem of the step, which nobody has written, as one of the agent's file."""
+    from dataclasses import replace
+
+    return replace(problem, file=file, path="", message=problem.message.removesuffix(f": {file}"))
 
 
 def _definition(workflow: Workflow, file: str) -> AgentDefinition:
