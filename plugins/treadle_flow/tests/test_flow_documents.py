@@ -121,22 +121,42 @@ def test_an_item_is_known_inside_and_a_problem_outside(folder):
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ("type: subworkflow", "a subworkflow is given by one of workflow_path and workflow_inline"),
+        ("type: subworkflow",
+         "a subworkflow is given by one of workflow_path and workflow_inline, and neither is there"),
         (
             "type: subworkflow, workflow_path: a.yaml, workflow_inline: {}",
-            "a subworkflow is given by one of workflow_path and workflow_inline",
+            "a subworkflow is given by one of workflow_path and workflow_inline, and both are",
         ),
         (
             "type: foreach, items: state.l, step: {}, steps: [{}]",
-            "the body is given by one of step, steps, workflow_inline and workflow_path",
+            "the body is given by one of step, steps, workflow_inline and workflow_path, and step and steps are there",
         ),
-        ("type: loop, until: 'True'", "the body is given by one of step, steps, workflow_inline and workflow_path"),
+        ("type: loop, until: 'True'",
+         "the body is given by one of step, steps, workflow_inline and workflow_path, and none is there"),
         ("type: foreach, items: [1], as: index, step: {type: count}",
          "as, index and key must be three names, not index, index, key"),
     ],
 )  # fmt: skip
 def test_what_must_be_said_once(folder, fields, told):
     assert f"main.yaml:3:5: steps.s: {told}" in problems(HEAD + f"  - {{id: s, {fields}}}\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "more", "told"),
+    [
+        ("{langg: German}", "", "input.langg: no step reads state key 'langg'; did you mean 'lang'?"),
+        ("{lang: German}", "", None),
+        ("{zzz: 1}", "", None),  # it is in what is returned
+        ("{zzz: 1}", ", return_keys: [out]", "input.zzz: no step reads state key 'zzz'"),
+        ("{zzz: 1}", ", return_keys: [zzz]", None),
+        ("{topic: 1}", "", None),  # the child's own state has it
+    ],
+)
+def test_input_that_the_workflow_does_not_read_is_warned_of(folder, given, more, told):
+    inner = "{name: i, state: {topic: x}, steps: [{id: a, type: say, text: '{state.lang}', output: out}]}"
+    found = problems(HEAD + f"  - {{id: s, type: subworkflow, workflow_inline: {inner}, input: {given}{more}}}\n")
+    warned = [each.partition("warning: steps.s.")[2] for each in found if ".input" in each]
+    assert warned == ([] if told is None else [told])
 
 
 @pytest.mark.parametrize(

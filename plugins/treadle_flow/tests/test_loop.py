@@ -48,7 +48,7 @@ async def test_at_the_most_iterations_it_fails_for_good(autojump_clock):
     result = await run({"count": 0}, steps=COUNT, until="state.count < 0")
     step = result.step_results["again"]
     assert step.error == (
-        "'state.count < 0' was not true after 10 iterations; raise max_iterations, or say on_max: stop"
+        "`state.count < 0` was not true after 10 iterations; raise max_iterations, or say on_max: stop"
     )
     assert (step.error_classification, step.attempts) == ("permanent", 1)
 
@@ -57,7 +57,7 @@ async def test_or_goes_on_with_what_there_is_and_a_warning(autojump_clock):
     result = await run({"count": 0}, steps=COUNT, until="state.count < 0", max_iterations=4, on_max="stop")
     assert result.final_state["made"] == {"count": 4}
     assert [each.message for each in result.warnings] == [
-        "'state.count < 0' was not true after 4 iterations; the last one's result is taken"
+        "`state.count < 0` was not true after 4 iterations; the last one's result is taken"
     ]
 
 

@@ -62,8 +62,10 @@ class BodyStep(Step):
 
     @model_validator(mode="after")
     def _has_one_body(self) -> Self:
-        if len([form for form in _FORMS if getattr(self, form) is not None]) != 1:
-            raise ValueError(f"the body is given by one of {', '.join(_FORMS[:-1])} and {_FORMS[-1]}")
+        given = [form for form in _FORMS if getattr(self, form) is not None]
+        if len(given) != 1:
+            there = f"{' and '.join(given)} are there" if given else "none is there"
+            raise ValueError(f"the body is given by one of {', '.join(_FORMS[:-1])} and {_FORMS[-1]}, and {there}")
         return self
 
     @property

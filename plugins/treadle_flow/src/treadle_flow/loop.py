@@ -63,7 +63,7 @@ class Loop(BodyStep):
         return StepOutcome(value=self.value_of(ctx, body, result))
 
     def _note_enough(self, ctx: StepContext) -> None:
-        text = f"'{self.until.source}' was not true after {self.max_iterations} iterations"
+        text = f"`{self.until.source}` was not true after {self.max_iterations} iterations"
         if self.on_max == "fail":
             raise StepError(text, hint="raise max_iterations, or say on_max: stop")
         ctx.warn(f"{text}; the last one's result is taken")

@@ -46,7 +46,8 @@ class Subworkflow(Step):
     @model_validator(mode="after")
     def _is_one_workflow(self) -> Self:
         if (self.workflow_path is None) == (self.workflow_inline is None):
-            raise ValueError("a subworkflow is given by one of workflow_path and workflow_inline")
+            there = "neither is there" if self.workflow_path is None else "both are"
+            raise ValueError(f"a subworkflow is given by one of workflow_path and workflow_inline, and {there}")
         return self
 
     @property
@@ -54,9 +55,18 @@ class Subworkflow(Step):
         return "workflow_inline" if self.workflow_path is None else "workflow_path"
 
     def check_document(self, check: DocumentCheck) -> None:
-        """Have the workflow checked, and see whether it will have the keys that are to be returned."""
+        """Have the workflow checked, and see whether it reads what it is given and will have the keys that are to be
+        returned."""
 
-        def has_keys(child: CheckedChild) -> None:
+        def compare_keys(child: CheckedChild) -> None:
+            returned = child.keys if self.return_keys is None else self.return_keys
+            for key in self.input.source:
+                doubt = next(iter(child.workflow.doubts_about([key])), None)
+                # What is returned whole may be given to be in it, unless it is most like another name.
+                if doubt is not None and (
+                    key not in returned or (self.return_keys is None and "did you mean" in doubt)
+                ):
+                    check.note(doubt, field=f"input.{key}", code="unread-input", severity="warning")
             known = child.keys if self.isolated_state else child.keys | child.outer_keys
             for index, key in enumerate(self.return_keys or ()):
                 if key not in known:
@@ -73,7 +83,7 @@ class Subworkflow(Step):
             form="workflow" if self.workflow_path is None else "path",
             keys=self.input.source,
             isolated=self.isolated_state,
-            then=has_keys,
+            then=compare_keys,
         )
 
     async def run(self, ctx: StepContext) -> StepOutcome:
