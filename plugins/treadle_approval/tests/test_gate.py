@@ -95,6 +95,8 @@ async def test_a_question_is_a_template_and_has_choices_of_its_own_or_none() -> 
         ({}, "rejected"),
         ({"on_timeout": "reject"}, "rejected"),
         ({"on_timeout": "approve"}, "approved"),
+        ({"on_timeout": "approved"}, "approved"),
+        ({"on_timeout": "rejected"}, "rejected"),
         ({"choices": ["a", "b"], "on_timeout": "b"}, "b"),
         ({"choices": [], "on_timeout": "nothing was said"}, "nothing was said"),
     ],
@@ -116,7 +118,7 @@ async def test_when_its_time_is_over_the_answer_is_on_timeout(
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"on_timeout": "maybe", "timeout_seconds": 1}, "on_timeout: must be approve or reject, not 'maybe'"),
+        ({"on_timeout": "maybe", "timeout_seconds": 1}, "on_timeout: must be approved or rejected, not 'maybe'"),
         ({"choices": ["a"], "timeout_seconds": 1}, "on_timeout: say what the answer is when nobody answers in time"),
         ({"choices": ["a"], "on_timeout": "b", "timeout_seconds": 1}, "on_timeout: must be one of a, not 'b'"),
         ({"choices": ["a", "a"]}, "an answer stands there twice"),

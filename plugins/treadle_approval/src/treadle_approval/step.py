@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["ApprovalGate"]
 
 _APPROVAL = ("approved", "rejected")
-_DECISIONS = {"approve": "approved", "reject": "rejected"}
+_DECISIONS = {"approve": "approved", "reject": "rejected", "approved": "approved", "rejected": "rejected"}
 
 
 class ApprovalGate(Step):
@@ -31,7 +31,7 @@ class ApprovalGate(Step):
     model_config = ConfigDict(
         json_schema_extra={
             "if": {"not": {"required": ["choices"]}},
-            "then": {"properties": {"on_timeout": {"enum": [*_DECISIONS, None], "description": "approve or reject"}}},
+            "then": {"properties": {"on_timeout": {"enum": [*_DECISIONS, None], "description": "approved, rejected"}}},
         }
     )
 
@@ -45,8 +45,8 @@ class ApprovalGate(Step):
     )
     on_timeout: str | None = Field(
         default=None,
-        description="the answer when nobody answered in time: approve or reject, which is the default; with choices "
-        "of your own, one of them",
+        description="the answer when nobody answered in time: approved or (the default) rejected, also written approve "
+        "and reject; with choices of your own, one of them",
     )
 
     @field_validator("choices")
@@ -62,7 +62,7 @@ class ApprovalGate(Step):
     def _times_out_with_an_answer(self) -> Self:
         if self._asks_for_approval:
             if self.on_timeout not in (None, *_DECISIONS):
-                raise ValueError(f"on_timeout: must be approve or reject, not '{self.on_timeout}'")
+                raise ValueError(f"on_timeout: must be approved or rejected, not '{self.on_timeout}'")
         elif self.timeout_seconds is not None and self.on_timeout is None:
             raise ValueError("on_timeout: say what the answer is when nobody answers in time")
         elif self.choices and self.on_timeout is not None and self.on_timeout not in self.choices:
