@@ -108,3 +108,8 @@ def test_config_show_says_where_the_blocks_come_from(invoke: Invoke, tmp_path: P
     assert shown["providers.openai.limits.breaker.failures"]["origin"] == "treadle.yaml:3:51"
     assert shown["redaction.keys"]["value"] == ["x"]
     assert (shown["redaction.salt"]["value"], shown["redaction.salt"]["set"]) == ("env:NO_SUCH_SALT", False)
+
+
+def test_a_budget_that_is_none_is_told_in_words(invoke: Invoke) -> None:
+    for command in (("run", "flow.yaml"), ("batch", "flow.yaml", "--inputs", "x.jsonl")):
+        assert "'x' is not a valid amount in US dollars." in invoke(*command, "-b", "x").stderr

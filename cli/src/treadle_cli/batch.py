@@ -8,6 +8,7 @@ import click
 
 import treadle
 from treadle_cli.options import (
+    USD,
     again,
     checkpoint_dir_option,
     debug_option,
@@ -49,7 +50,7 @@ __all__ = ["batch"]
     "-b",
     "--budget",
     metavar="USD",
-    type=click.FloatRange(min=0),
+    type=USD,
     help="The most that all runs together may spend on models, those of earlier starts included.",
 )
 @click.option("--retry-failed", is_flag=True, help="Run again what is in the output and has failed.")

@@ -162,13 +162,21 @@ def tools_option(function: _Function) -> _Function:
     )(function)
 
 
+class _Usd(click.FloatRange):
+    name = "amount in US dollars"
+
+
+USD = _Usd(min=0)
+"""US dollars, 0 or more."""
+
+
 def budget_option(function: _Function) -> _Function:
     """``-b/--budget USD``."""
     return click.option(
         "-b",
         "--budget",
         metavar="USD",
-        type=click.FloatRange(min=0),
+        type=USD,
         help="Override config.budget_usd: the most that the run may spend on models, in US dollars.",
     )(function)
 

@@ -113,12 +113,14 @@ def test_nothing_is_imported_until_a_tool_is_looked_for(tmp_path: Path):
         ("x = (", "mine.py", "mine.py could not be imported: SyntaxError: '(' was never closed (mine.py, line 1)"),
         ("", "no_such_module", "no_such_module could not be imported: ModuleNotFoundError: No module named"),
         ("", "nime.py", "tools: no such file: 'nime.py'; did you mean 'mine.py'?"),
+        ("", "a.yaml", "tools: 'a.yaml' names no tools; write path/to/file.py, module or module:name"),
         ("", ".", "tools: '.' names no tools; write path/to/file.py, module or module:name"),
         ("", "mine.py:a b", "tools: 'mine.py:a b' names no tools; write path/to/file.py, module or module:name"),
     ],
 )
 def test_what_is_wrong_is_said_of_the_source(text: str, source: str, expected: str, tmp_path: Path):
     written(tmp_path, text)
+    written(tmp_path, "", "a.yaml")
     with pytest.raises(TreadleError) as caught:
         host(source).names("tool")
     assert str(caught.value).startswith(expected)

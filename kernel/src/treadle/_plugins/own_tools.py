@@ -59,7 +59,7 @@ def find_source(text: str, folder: Path, origin: str = "") -> ToolSource:
     if separator and not all(part.isidentifier() for part in attribute.split(".")):
         raise ConfigurationError(f"'{text}' names no tools", hint="write path/to/file.py, module or module:name")
     if not place.endswith(".py"):
-        if not all(part.isidentifier() for part in place.split(".")):
+        if ("." in place and (folder / place).is_file()) or not all(part.isidentifier() for part in place.split(".")):
             raise ConfigurationError(f"'{text}' names no tools", hint="write path/to/file.py, module or module:name")
         return ToolSource(text, place, None, attribute, folder.absolute(), origin)
     file = folder / place
