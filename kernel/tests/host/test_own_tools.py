@@ -112,7 +112,7 @@ def test_nothing_is_imported_until_a_tool_is_looked_for(tmp_path: Path):
         ("import no_such", "mine.py", "mine.py could not be imported, line 1: ModuleNotFoundError: No module named"),
         ("x = (", "mine.py", "mine.py could not be imported: SyntaxError: '(' was never closed (mine.py, line 1)"),
         ("", "no_such_module", "no_such_module could not be imported: ModuleNotFoundError: No module named"),
-        ("", "nime.py", "tools: no such file: 'nime.py'; did you mean 'mine.py'?"),
+        ("", "mnie.py", "tools: no such file: 'mnie.py'; did you mean 'mine.py'?"),
         ("", "a.yaml", "tools: 'a.yaml' names no tools; write path/to/file.py, module or module:name"),
         ("", ".", "tools: '.' names no tools; write path/to/file.py, module or module:name"),
         ("", "mine.py:a b", "tools: 'mine.py:a b' names no tools; write path/to/file.py, module or module:name"),
@@ -170,12 +170,12 @@ def test_a_file_can_import_what_is_beside_it_and_hides_nothing_installed(tmp_pat
 
 
 def test_missing_files_are_told_with_the_settings_and_broken_ones_when_they_are_needed(tmp_path: Path):
-    file = written(tmp_path, "tools:\n  - mine.py\n  - nime.py\n", "treadle.yaml")
+    file = written(tmp_path, "tools:\n  - mine.py\n  - mnie.py\n", "treadle.yaml")
     written(tmp_path, "1 / 0")
     with pytest.raises(DocumentError) as caught:
         treadle.deployed_host(file)
     assert [str(each).removeprefix(str(tmp_path)) for each in caught.value.problems] == [
-        f"/treadle.yaml:3:5: tools.1: no such file: 'nime.py'; did you mean '{tmp_path / 'mine.py'}'?"
+        f"/treadle.yaml:3:5: tools.1: no such file: 'mnie.py'; did you mean '{tmp_path / 'mine.py'}'?"
     ]
     file.write_text("tools: [mine.py]", encoding="utf-8")
     made = treadle.deployed_host(file)

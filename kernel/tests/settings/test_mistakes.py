@@ -203,10 +203,10 @@ def test_a_named_file_that_is_missing(tmp_path: Path, monkeypatch: pytest.Monkey
             treadle.deployed_host(name)
         near = str(Path(name).with_name("treadle.yaml"))
         assert str(caught.value) == f"{name}: no such file; did you mean '{near}'?"
-    monkeypatch.setenv("TREADLE_CONFIG", "prod.yaml")
+    monkeypatch.setenv("TREADLE_CONFIG", "tredle.yaml")
     with pytest.raises(treadle.DocumentError) as caught:
         treadle.load_settings()
-    assert str(caught.value) == "prod.yaml: TREADLE_CONFIG: no such file; did you mean 'treadle.yaml'?"
+    assert str(caught.value) == "tredle.yaml: TREADLE_CONFIG: no such file; did you mean 'treadle.yaml'?"
 
 
 KEY = "sk-live-51Habcdefghij0123456789"
