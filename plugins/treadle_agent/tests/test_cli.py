@@ -93,6 +93,12 @@ async def test_mistakes_are_told_where_they_stand_in_whichever_file(folder: Path
     assert "Traceback" not in done.stderr
 
 
+async def test_a_file_that_is_not_there_is_told_as_validate_tells_it(folder: Path) -> None:
+    done = await treadle("agent", "inspect", "dsk.yaml", cwd=folder)
+    assert done.returncode == 2
+    assert done.stderr.startswith("dsk.yaml: no such file; did you mean 'desk.yaml'?\n")
+
+
 async def test_run_prints_the_reply(folder: Path) -> None:
     done = await treadle("agent", "run", "desk.yaml", "-m", "hi", "-p", "mock", "-s", "firm=ACME", cwd=folder)
     assert (done.returncode, done.stdout) == (0, "Mock response\n"), done.stderr

@@ -31,7 +31,7 @@ from treadle import (
 )
 from treadle.contracts.provider import Features
 from treadle.testing import FakeSandbox, offering, reply, run_workflow, scripted
-from treadle_agent import plugin
+from treadle_agent import Agent, plugin
 
 
 class Look(Tool):
@@ -432,7 +432,9 @@ async def test_a_call_of_an_agent_below_waits_at_a_gate_of_its_own() -> None:
         (DESK, {"model": "m", "tools": []}, "model, tools: the agent's own to say, not the step's"),
         ({**DESK, "nmae": "x"}, {}, "steps.answer.agent.nmae: unknown field; did you mean 'name'?"),
         ({"name": "1x"}, {}, "steps.answer.agent.name: '1x' is not allowed here"),
-        ({**DESK, "tools": ["look", "look"]}, {}, "tools: 'look' is named twice"),
+        ({**DESK, "tools": ["look", "look"]}, {}, "agent.tools.1: 'look' is named twice"),
+        ({**DESK, "tools": [{"name": "a", "agent": 5}]}, {}, "tools.0.agent: must be the agent's file, or its"),
+        ({**DESK, "tools": [5]}, {}, "agent.tools.0: must be a tool's name, {name, max_calls} or {name, agent}, not 5"),
         (
             {**DESK, "tools": ["final_result"], "output_schema": SHAPE},
             {},
@@ -445,7 +447,7 @@ async def test_a_call_of_an_agent_below_waits_at_a_gate_of_its_own() -> None:
         ),
         ({**DESK, "loop_policy": {"max_iterations": 0}}, {}, "agent.loop_policy.max_iterations: must be at least 1"),
         ({**DESK, "thinking": {"enabled": True}}, {}, "agent.thinking: unknown field"),
-        ({**DESK, "approve": ["look"]}, {}, "approve: the agent has no tool 'look'"),
+        ({**DESK, "approve": ["look"]}, {}, "approve.0: the agent has no tool 'look'; list it under tools as well"),
     ],
 )
 def test_a_wrong_agent_is_refused_when_the_document_loads(agent: Any, step: dict[str, Any], message: str) -> None:
@@ -492,8 +494,46 @@ def test_all_mistakes_in_an_agents_own_file_stand_there(tmp_path: Path, monkeypa
         "other.yaml:2:15: loop_policy.max_iteration: unknown field; did you mean 'max_iterations'?",
     ]
     files(tmp_path, desk="name: desk\ntools: [look, look]\n")
-    with pytest.raises(DocumentError, match=r"^desk\.yaml:2:8: tools: 'look' is named twice"):
+    with pytest.raises(DocumentError, match=r"^desk\.yaml:2:15: tools\.1: 'look' is named twice"):
         treadle.load_workflow("flow.yaml", host=Host.of(plugins(scripted())))
+
+
+def test_all_mistakes_of_an_agent_s_file_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    desk = """\
+name: my desk
+tools:
+  - nope
+  - {name: look, max_call: 3}
+  - look
+  - 5
+  - {name: other, agent: {name: other, bogus: 1}}
+  - {name: third, agent: third.yaml}
+memory: {trim_policy: drop_oldst}
+output_schema: {type: json_schema, schema: {type: array}}
+loop_policy: {max_iterations: 0}
+"""
+    files(tmp_path, flow=FLOW, desk=desk, third="name: third\napprove: [loook]\ntools: [look, look]\n")
+    with pytest.raises(DocumentError) as caught:
+        treadle.load_workflow("flow.yaml", host=Host.of(plugins(scripted())))
+    told = [str(each).partition(";")[0] for each in caught.value.problems]
+    assert sorted(told) == [
+        "desk.yaml:10:16: output_schema: the schema must describe an object, not 'array'",
+        "desk.yaml:11:31: loop_policy.max_iterations: must be at least 1, not 0",
+        "desk.yaml:1:7: name: 'my desk' is not allowed here",
+        "desk.yaml:3:5: warning: tools.0: no tool 'nope'",
+        "desk.yaml:4:18: tools.1.max_call: unknown field",
+        "desk.yaml:6:5: tools.3: must be a tool's name, {name, max_calls} or {name, agent}, not 5",
+        "desk.yaml:7:40: tools.4.agent.bogus: unknown field",
+        "desk.yaml:9:23: warning: memory.trim_policy: no trim policy 'drop_oldst'",
+        "third.yaml:3:15: tools.1: 'look' is named twice",
+    ]
+
+
+def test_a_name_that_is_none_of_the_agent_s_tools_is_told_with_the_one_that_was_meant() -> None:
+    agent = {"name": "a", "tools": ["look"], "approve": ["look", "loook"]}
+    with pytest.raises(DocumentError, match=r"^approve\.1: the agent has no tool 'loook'; did you mean 'look'\?$"):
+        Agent(agent, model="m")
 
 
 def test_agents_that_use_each_other_in_a_circle_are_told_with_the_way(

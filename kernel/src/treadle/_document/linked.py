@@ -167,6 +167,9 @@ class StepCheck(DocumentCheck):
         self, path: str, model: type[ModelT], *, field: str, of: LoadedDocument[BaseModel] | None = None
     ) -> LoadedDocument[ModelT] | None:
         """Read a file as a model."""
+        around, place = self._where(field, of)
+        if around.is_wrong(place):  # what stands there now is a stand-in
+            return None
         document, report = self._linked.load(path, model)
         if document is None and report is not None:
             for problem in report.problems:
@@ -178,11 +181,13 @@ class StepCheck(DocumentCheck):
 
     def refer(self, reference: Reference, *, of: LoadedDocument[BaseModel] | None = None) -> None:
         """Look up what is referred to."""
-        path, needed_by = dotted_path(reference.field), f"step type '{self._step.type}'"
-        if of is None:
-            check_reference(reference, (*self._place, *path), needed_by, self._linked.host, self._linked.report)
-        else:
-            check_reference(reference, path, needed_by, self._linked.host, self._linked.report_of(of))
+        report, path = self._where(reference.field, of)
+        if not report.is_wrong(path):
+            check_reference(reference, path, f"step type '{self._step.type}'", self._linked.host, report)
+
+    def _where(self, field: str, of: LoadedDocument[BaseModel] | None) -> tuple[Reporter, Path]:
+        path = dotted_path(field) if field else ()
+        return (self._linked.report, (*self._place, *path)) if of is None else (self._linked.report_of(of), path)
 
     def workflow(
         self,
@@ -231,8 +236,6 @@ class StepCheck(DocumentCheck):
         severity: Severity = "error",
     ) -> None:
         """Note a problem where the field stands."""
-        path = dotted_path(field) if field else ()
-        if of is None and not (self._is_broken and severity == "warning"):  # what is left of it may be doubted untruly
-            self._linked.report.add((*self._place, *path), code, message, hint=hint, severity=severity)
-        elif of is not None:
-            self._linked.report_of(of).add(path, code, message, hint=hint, severity=severity)
+        if of is not None or severity != "warning" or not self._is_broken:  # what is left may be doubted untruly
+            report, path = self._where(field, of)
+            report.add(path, code, message, hint=hint, severity=severity)

@@ -15,7 +15,7 @@ __all__ = ["mended"]
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _PASSES = 3
-_HARMLESS: Mapping[str, Any] = {"template": "", "expression": "True", "arguments": {}, "missing": ""}
+_HARMLESS = {"template": "", "expression": "True", "arguments": {}, "missing": "", "string_pattern_mismatch": "x"}
 
 
 def mended(model: type[ModelT], data: Mapping[str, Any], error: ValidationError) -> ModelT | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -256,8 +257,6 @@ def _prices(host: Host, model: str) -> Mapping[str, Any] | None:
         async with treadle.open(host=host) as session:
             provider = session.built_provider(host.default_provider(), {})
             none = Usage(input_tokens=0, output_tokens=0, cache_read_tokens=0, cache_write_tokens=0, reasoning_tokens=0)
-            from dataclasses import replace
-
             read = await session.price(provider, model, replace(none, input_tokens=1_000_000))
             written = await session.price(provider, model, replace(none, output_tokens=1_000_000))
         return None if read is None or written is None else {"input": read, "output": written}

@@ -46,6 +46,11 @@ def check_agent(check: DocumentCheck, agent: str | AgentDefinition, *, field: st
             is_name = isinstance(definition.tools[index], str)
             place = f"{prefix}tools.{index}" if is_name else f"{prefix}tools.{index}.name"
             check.refer(Reference(role="tool", name=tool.name, field=place), of=of)
+        if definition.memory.trim_policy is not None:
+            policy = Reference(
+                role="trim_policy", name=definition.memory.trim_policy, field=f"{prefix}memory.trim_policy"
+            )
+            check.refer(policy, of=of)
         if definition.output_schema is not None:
             for reference in definition.output_schema.references(f"{prefix}output_schema"):
                 check.refer(reference, of=of)

@@ -23,7 +23,7 @@ from treadle import (
     UserMessage,
 )
 from treadle_agent.checking import check_agent
-from treadle_agent.definition import AgentDefinition
+from treadle_agent.definition import AgentDefinition, FileOrDefinition
 from treadle_loop.attachments import (
     Attachment,
     attachment_references,
@@ -62,7 +62,7 @@ class AgentStep(Step):
 
     needs = ("provider",)
 
-    agent: str | AgentDefinition = Field(description="the agent's file, or its definition")
+    agent: FileOrDefinition = Field(description="the agent's file, or its definition")
     conversation: ConversationField | None = Field(
         default=None, description="state path of the conversation to go on with; with a store, {key: ..., store: ...}"
     )
