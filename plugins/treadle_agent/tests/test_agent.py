@@ -99,11 +99,22 @@ async def test_what_cannot_start_raises() -> None:
     assert provider.requests == []
 
 
-def test_an_agent_without_a_model_is_refused_and_the_definitions_own_wins() -> None:
+def test_an_agent_without_a_model_is_refused() -> None:
     with pytest.raises(AgentError, match="agent 'desk' names no model; set it in its file, or pass model="):
         Agent({"name": "desk"})
-    assert Agent({"name": "desk"}, model="m")._model == "m"
-    assert Agent(DESK, model="m")._model == "m-desk"
+
+
+async def test_the_definition_s_own_model_wins_and_agents_below_that_name_none_have_the_given_one() -> None:
+    from treadle import AssistantMessage, StopReason, ToolCallPart
+
+    call = ToolCallPart(call_id="c", tool_name="ask", arguments={"message": "?"})
+    asks = reply("", message=AssistantMessage(parts=(call,)), stop_reason=StopReason.TOOL_USE)
+    provider = scripted(asks, "below", "done")
+    below = {"name": "below", "description": "Knows."}
+    async with treadle.open(host=host(provider)) as session:
+        agent = Agent({**DESK, "tools": [{"name": "ask", "agent": below}]}, gateway=session, model="m")
+        await agent.invoke("go", state={"firm": "x"})
+    assert [each.model for each in provider.requests] == ["m-desk", "m", "m-desk"]
 
 
 def test_a_file_with_mistakes_is_refused_at_their_lines(tmp_path: Path) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 import json
+import os
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,7 @@ import trio
 
 from treadle_agent.agent import AgentError, AgentResult
 from treadle_agent.chatting import Chat, Saved
+from treadle_agent.console import Console
 
 from e2e.command import treadle
 
@@ -111,10 +116,42 @@ async def test_run_in_json_has_the_typed_reply_and_what_it_cost(folder: Path) ->
     assert (data["cost_usd"], data["iterations"]) == (0.0, 1)
 
 
-async def test_a_turn_that_fails_is_an_error_on_stderr(folder: Path) -> None:
+async def test_a_message_without_text_is_a_mistake_of_the_command_line(folder: Path) -> None:
     done = await treadle("agent", "run", "desk.yaml", "-m", "  ", "-p", "mock", cwd=folder)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: agent 'desk': the prompt is empty\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "error: --message: there is no text\n")
+
+
+async def test_a_turn_that_fails_is_json_too_and_a_missing_key_exits_with_2(folder: Path) -> None:
+    say = ("agent", "run", "desk.yaml", "-m", "hi", "-s", "firm=A")
+    done = await treadle(*say, "-p", "openai", "--json", cwd=folder, OPENAI_API_KEY="")
+    assert (done.returncode, done.stderr.startswith("error: the environment variable OPENAI_API_KEY")) == (2, True)
+    data = json.loads(done.stdout)
+    assert data == {
+        "reply": None,
+        "error": "the environment variable OPENAI_API_KEY is not set; export OPENAI_API_KEY=...",
+        "error_classification": "permanent",
+        "cost_usd": 0.0,
+        "total_tokens": 0,
+        "iterations": None,
+        "conversation": None,
+    }
+    here = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    done = await treadle(*say, "-p", "openai", "--json", cwd=folder, **here)
+    assert (done.returncode, json.loads(done.stdout)["error_classification"]) == (1, "transient"), done.stderr
+
+
+async def test_a_provider_that_is_not_there_is_told_as_run_tells_it(folder: Path) -> None:
+    done = await treadle("agent", "run", "desk.yaml", "-m", "hi", "-p", "mok", cwd=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: no provider 'mok'; did you mean 'mock' (")
+
+
+async def test_inspect_takes_the_provider_and_the_model_of_agents_that_name_none(folder: Path) -> None:
+    done = await treadle("agent", "inspect", "desk.yaml", "-p", "mock", "--model", "gpt-4o", "--json", cwd=folder)
+    data = json.loads(done.stdout)
+    assert (data["model"], data["agents"][0]["model"]) == ("gpt-4o-mini", "gpt-4o"), done.stderr
+    wrong = await treadle("agent", "inspect", "desk.yaml", "-p", "mok", cwd=folder)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
 
 
 # --- a chat -------------------------------------------------------------------------------------------
@@ -135,6 +172,9 @@ class Paper:
     def write(self, text: str) -> None:
         self.text += text
 
+    def typed(self) -> str:
+        return "typed"
+
 
 class Parrot:
     """An agent that says what it is told, and keeps the conversation."""
@@ -147,9 +187,6 @@ class Parrot:
         if prompt == "fail":
             raise AgentError("it went wrong")
         if prompt == "slow":
-            import os
-            import signal
-
             os.kill(os.getpid(), signal.SIGINT)
             try:
                 await trio.sleep_forever()
@@ -166,7 +203,7 @@ async def test_turns_are_answered_kept_and_taken_up_again(tmp_path: Path) -> Non
     saved = Saved(tmp_path, "mine")
     paper = Paper("hello", "", "fail", "more", "/quit", "never read")
     await Chat(Parrot(), paper, saved, {}).hold()  # type: ignore[arg-type]
-    assert paper.text.splitlines()[1:] == ["HELLO", "it went wrong", "MORE"]
+    assert paper.text.splitlines()[1:] == ["HELLO", "error: it went wrong", "(the turn is not kept)", "MORE"]
     again = Paper()
     await Chat(Parrot(), again, Saved(tmp_path, "mine"), {}).hold()  # type: ignore[arg-type]
     assert again.text.startswith("parrot, taken up after 2 messages.")
@@ -177,6 +214,63 @@ async def test_ctrl_c_stops_the_turn_and_not_the_chat() -> None:
     await Chat(parrot, paper, None, {}).hold()  # type: ignore[arg-type]
     assert parrot.stopped == 1
     assert paper.text.splitlines()[1:] == ["(stopped; the turn is not kept)", "STILL HERE", ""]
+
+
+async def test_commands_are_for_the_chat_and_paths_for_the_agent() -> None:
+    paper = Paper("/help", "/halp me", " /halp me", "/etc/hosts", "/", "/quit", "never read")
+    await Chat(Parrot(), paper, None, {}).hold()  # type: ignore[arg-type]
+    first, *lines = paper.text.splitlines()
+    assert first == "parrot. /help lists commands; /quit or Ctrl-D ends the chat."
+    assert [each.split()[0] for each in lines[:4]] == ["/help", "/quit", "Ctrl-C", "All"]
+    unknown = "no command {}; /help lists those there are"
+    assert lines[4:] == [unknown.format("/halp"), "/HALP ME", "/ETC/HOSTS", unknown.format("/")]
+
+
+async def test_ctrl_c_at_the_prompt_ends_the_chat_only_when_pressed_again() -> None:
+    over, pressed = threading.Event(), threading.Event()
+
+    class Pressed(Paper):
+        def read(self, prompt: str) -> str:
+            os.kill(os.getpid(), signal.SIGINT)
+            pressed.wait()
+            os.kill(os.getpid(), signal.SIGINT)
+            over.wait()
+            raise EOFError
+
+        def write(self, text: str) -> None:
+            super().write(text)
+            if "again" in text:
+                pressed.set()
+
+    paper = Pressed()
+    with trio.fail_after(20):
+        await Chat(Parrot(), paper, None, {}).hold()  # type: ignore[arg-type]
+    over.set()
+    assert paper.text.splitlines()[1:] == ["", "(Ctrl-C again ends the chat)", "> typed"]
+
+
+async def test_a_line_that_nobody_waits_for_any_more_is_the_next_one_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when Ctrl-C stops a turn that was asking whether a call may run: what is typed next is said to the agent."""
+    entered, asked = threading.Event(), threading.Event()
+    prompts: list[str] = []
+
+    def line(prompt: str = "") -> str:
+        prompts.append(prompt)
+        asked.set()
+        entered.wait()
+        return "typed later"
+
+    monkeypatch.setattr(builtins, "input", line)
+    console = Console()
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lambda: trio.to_thread.run_sync(console.read, "allow? ", abandon_on_cancel=True))
+            await trio.to_thread.run_sync(asked.wait)
+            scope.cancel()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.to_thread.run_sync, entered.set)
+        assert await trio.to_thread.run_sync(console.read, "> ") == "typed later"
+    assert len(prompts) == 1
 
 
 @pytest.mark.parametrize("name", ["", "../x", ".hidden", "a/b"])

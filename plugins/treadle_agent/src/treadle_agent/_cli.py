@@ -17,7 +17,7 @@ from treadle import ConfigurationError, DocumentError, Problem, Usage, Workflow
 
 if TYPE_CHECKING:
     from treadle import Host
-    from treadle_agent.agent import Agent
+    from treadle_agent.agent import Agent, AgentError
     from treadle_agent.definition import AgentDefinition
 
 __all__ = ["agent"]
@@ -33,8 +33,6 @@ def agent() -> None:
 def _options(function: Any) -> Any:
     for option in reversed(
         (
-            click.option("-p", "--provider", metavar="NAME", help="The provider; the deployment's without it."),
-            click.option("--model", metavar="NAME", help="The model, for a file that names none."),
             click.option(
                 "-s",
                 "--state",
@@ -43,9 +41,19 @@ def _options(function: Any) -> Any:
                 multiple=True,
                 help="What the system prompt's templates read. Repeatable.",
             ),
-            click.option("--tools", metavar="FILE", multiple=True, help="Tools of one's own: a file, or module:name."),
-            click.option("--without", metavar="PLUGIN", multiple=True, help="Leave a plugin out. Repeatable."),
         )
+    ):
+        function = option(function)
+    return _which(function)
+
+
+def _which(function: Any) -> Any:
+    """What an agent is made with, for every command."""
+    for option in (
+        click.option("--without", metavar="PLUGIN", multiple=True, help="Leave a plugin out. Repeatable."),
+        click.option("--tools", metavar="FILE", multiple=True, help="Tools of one's own: a file, or module:name."),
+        click.option("--model", metavar="NAME", help="The model, for a file that names none."),
+        click.option("-p", "--provider", metavar="NAME", help="The provider; the deployment's without it."),
     ):
         function = option(function)
     return function
@@ -54,10 +62,11 @@ def _options(function: Any) -> Any:
 @agent.command(short_help="Show an agent as it loads.")
 @click.argument("file", metavar="FILE")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--tools", metavar="FILE", multiple=True, help="Tools of one's own: a file, or module:name.")
-@click.option("--without", metavar="PLUGIN", multiple=True, help="Leave a plugin out. Repeatable.")
+@_which
 @treadle.prints_on_stderr()
-def inspect(file: str, as_json: bool, tools: Sequence[str], without: Sequence[str]) -> None:
+def inspect(
+    file: str, as_json: bool, provider: str | None, model: str | None, tools: Sequence[str], without: Sequence[str]
+) -> None:
     """Show the agent in FILE: model and prices, prompt, tools, the agents it uses, the shape of its reply.
 
     Nothing runs. Mistakes are told as `treadle validate` does it, in the files of agents below too.
@@ -65,10 +74,11 @@ def inspect(file: str, as_json: bool, tools: Sequence[str], without: Sequence[st
     from treadle_agent.inspecting import describe, lines_of
 
     host = _host(without, tools)
-    workflow = _checked(file, host)
+    workflow = _checked(file, host, provider)
     for warning in workflow.warnings:
         click.echo(str(warning), err=True)
-    described = describe(_definition(workflow, file), partial(_definition, workflow), host, partial(_prices, host))
+    prices = partial(_prices, host, provider or host.default_provider())
+    described = describe(_definition(workflow, file), partial(_definition, workflow), host, prices, model=model)
     if as_json:
         _print(json.dumps(described, ensure_ascii=False, indent=2))
     else:
@@ -94,10 +104,13 @@ def run(
     """Say TEXT to the agent in FILE and print its reply, as it is written where its rules let it be seen."""
     import trio
 
+    from treadle_agent.agent import AgentError
     from treadle_agent.chatting import TurnView, shown
 
     host = _host(without, tools)
     text = sys.stdin.read() if message == "-" else message
+    if not text.strip():
+        raise ConfigurationError("--message: there is no text" + (" on stdin" if message == "-" else ""))
     view = TurnView(partial(_print, nl=False))
 
     async def take() -> Any:
@@ -105,24 +118,43 @@ def run(
             made = _agent(file, host, session, provider=provider, model=model)
             return await made.invoke(text, state=_state(assignments), on_event=None if as_json else view)
 
-    result = trio.run(take)
+    try:
+        result = trio.run(take)
+    except AgentError as error:
+        view.end_line()
+        if as_json:
+            tokens = None if error.usage is None else error.usage.total_tokens
+            _print_json(None, error, error.cost_usd, tokens, None, None)
+        if isinstance(error.__cause__, ConfigurationError):  # of which trying again is no use
+            raise error.__cause__ from error
+        raise
     for warning in result.warnings:
         click.echo(f"warning: {warning}", err=True)
     if as_json:
-        from treadle.contracts.results import json_value
-
-        data = {
-            "reply": json_value(result.reply),
-            "cost_usd": result.cost_usd,
-            "total_tokens": result.usage.total_tokens,
-            "iterations": result.iterations,
-            "conversation": json_value(result.conversation),
-        }
-        _print(json.dumps(data, ensure_ascii=False, indent=2))
+        _print_json(
+            result.reply, None, result.cost_usd, result.usage.total_tokens, result.iterations, result.conversation
+        )
     elif view.has_text:
         view.end_line()
     else:
         _print(shown(result.reply))
+
+
+def _print_json(
+    reply: Any, error: AgentError | None, cost: float | None, tokens: int | None, iterations: int | None, kept: Any
+) -> None:
+    from treadle.contracts.results import json_value
+
+    data = {
+        "reply": json_value(reply),
+        "error": None if error is None else str(error),
+        "error_classification": None if error is None else "transient" if error.transient else "permanent",
+        "cost_usd": cost,
+        "total_tokens": tokens,
+        "iterations": iterations,
+        "conversation": json_value(kept),
+    }
+    _print(json.dumps(data, ensure_ascii=False, indent=2))
 
 
 def _print(text: str, *, nl: bool = True) -> None:
@@ -145,13 +177,14 @@ def chat(
     tools: Sequence[str],
     without: Sequence[str],
 ) -> None:
-    """Talk with the agent in FILE. Ctrl-C stops the turn that is under way; /quit or Ctrl-D ends the chat.
+    """Talk with the agent in FILE. Ctrl-C stops the turn that is under way; /quit or Ctrl-D ends the chat; /help.
 
     Calls of the tools that the agent lists under `approve` are asked about.
     """
     import trio
 
     from treadle_agent.chatting import Chat, Saved
+    from treadle_agent.console import Console
 
     host = _host(without, tools)
     if not host.names("memory"):
@@ -159,37 +192,15 @@ def chat(
             "a chat needs something that keeps conversations", hint="pip install treadle-conversation"
         )
     saved = Saved(_CHATS, name) if name is not None else None
+    console = Console()
 
     async def hold() -> None:
         async with treadle.open(host=host) as session:
-            made = _agent(file, host, session, provider=provider, model=model, approve=_ask)
-            await Chat(made, _Console(), saved, _state(assignments)).hold()
+            made = _agent(file, host, session, provider=provider, model=model, approve=console.ask)
+            await Chat(made, console, saved, _state(assignments)).hold()
 
-    trio.run(hold)
-
-
-class _Console:
-    """Stdin and stdout."""
-
-    def __init__(self) -> None:
-        if sys.stdin.isatty():
-            try:
-                import readline  # noqa: F401  # line editing and history for input()
-            except ImportError:
-                return
-
-    def read(self, prompt: str) -> str:
-        return input(prompt if sys.stdin.isatty() else "")
-
-    def write(self, text: str) -> None:
-        click.echo(text, nl=False)
-
-
-def _ask(tool: str, arguments: Mapping[str, Any]) -> bool:
-    if not sys.stdin.isatty():
-        return False
-    click.echo(f"\n  {tool} {json.dumps(arguments, ensure_ascii=False)}")
-    return input("  allow this call? [y/N] ").strip().lower() in ("y", "yes")
+    with console.restored():
+        trio.run(hold)
 
 
 def _host(without: Sequence[str], tools: Sequence[str]) -> Host:
@@ -199,11 +210,11 @@ def _host(without: Sequence[str], tools: Sequence[str]) -> Host:
     return host.with_tools(tools, origin="--tools") if tools else host
 
 
-def _checked(file: str, host: Host) -> Workflow:
+def _checked(file: str, host: Host, provider: str | None) -> Workflow:
     """The agent within a workflow of one step, so that it is checked as a workflow's would be."""
     step = {"id": "agent", "type": "agent", "agent": file, "prompt": "-"}
     try:
-        return treadle.build_workflow({"name": "agent", "steps": [step]}, host=host)
+        return treadle.build_workflow({"name": "agent", "steps": [step]}, host=host, config={"provider": provider})
     except DocumentError as error:
         raise DocumentError(each if each.file else _of_file(each, file) for each in error.problems) from error
 
@@ -226,13 +237,17 @@ def _definition(workflow: Workflow, file: str) -> AgentDefinition:
 def _agent(file: str, host: Host, session: Any, **options: Any) -> Agent:
     from treadle_agent.agent import Agent
 
-    workflow = _checked(file, host)
+    workflow = _checked(file, host, options.get("provider"))
     for warning in workflow.warnings:
         click.echo(str(warning), err=True)
     definition = _definition(workflow, file)
     if definition.model is None and options.get("model") is None:
         name = options.get("provider") or host.default_provider()
         options["model"] = getattr(host.get("provider", name).offer, "default_model", None)
+    if definition.model is None and options.get("model") is None:
+        raise ConfigurationError(
+            f"agent '{definition.name}' names no model", hint="set it in its file, or pass --model"
+        )
     return Agent(definition, gateway=session, **options)
 
 
@@ -249,13 +264,13 @@ def _state(assignments: Sequence[str]) -> dict[str, Any]:
     return state
 
 
-def _prices(host: Host, model: str) -> Mapping[str, Any] | None:
-    """What a million tokens cost, read and written; by the default provider's prices."""
+def _prices(host: Host, name: str, model: str) -> Mapping[str, Any] | None:
+    """What a million tokens cost, read and written, with the provider of that name."""
     import trio
 
     async def ask() -> Mapping[str, Any] | None:
         async with treadle.open(host=host) as session:
-            provider = session.built_provider(host.default_provider(), {})
+            provider = session.built_provider(host.resolve("provider", name), {})
             none = Usage(input_tokens=0, output_tokens=0, cache_read_tokens=0, cache_write_tokens=0, reasoning_tokens=0)
             read = await session.price(provider, model, replace(none, input_tokens=1_000_000))
             written = await session.price(provider, model, replace(none, output_tokens=1_000_000))

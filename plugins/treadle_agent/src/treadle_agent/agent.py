@@ -36,9 +36,11 @@ class AgentError(TreadleError):
     """A turn failed, or could not start.
 
     :ivar cost_usd: what it spent; None where nobody knows.
+    :ivar usage: the tokens that it took; None where it could not start.
     """
 
     cost_usd: float | None = 0.0
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +97,7 @@ class Agent:
     :param gateway: the session (``treadle.open()``) whose providers are asked; a session of its own for each turn
         without one.
     :param tool_registry: tools that need not be installed; they win over those that are.
-    :param model: for a definition that names none.
+    :param model: for a definition that names none, and for agents below it that do not.
     :param provider: the provider; without it the deployment's.
     :param approve: asked about each call of the tools that the definition lists under ``approve``.
     :raises DocumentError: the mapping has problems, each told by its dotted field.
@@ -117,7 +119,7 @@ class Agent:
         self.definition = definition
         self._gateway = gateway
         self._tools: Sequence[Tool] = tuple(tool_registry or ())
-        self._model = definition.model or model
+        self._model = model or definition.model  # agents below that name none have it too
         self._provider = provider
         self._approve = approve
         if self._model is None:
@@ -198,7 +200,7 @@ class Agent:
                 turn.error or result.error or "the turn was cancelled",
                 transient=turn.error_classification == "transient",
             )
-            error.cost_usd = turn.cost_usd
+            error.cost_usd, error.usage = turn.cost_usd, turn.usage
             raise error from turn.exception
         (reply,) = step._replies
         return AgentResult(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,7 +19,16 @@ from treadle_agent.agent import Agent, AgentError, AgentResult
 
 __all__ = ["Chat", "Saved", "Terminal", "TurnView"]
 
+_PROMPT = "> "
 _LEAVE = ("/quit", "/exit")
+_COMMAND = re.compile(r"/\w*(?!\S)")
+"""What is meant for the chat and not for the agent: a word after a slash. ``/etc/hosts`` is none."""
+_HELP = """\
+/help   this
+/quit   end the chat; /exit and Ctrl-D do the same
+Ctrl-C  stop the turn that is under way; twice at the prompt, end the chat
+All else is said to the agent. What begins with /word is, too, where a space stands before it.
+"""
 
 
 class Terminal(Protocol):
@@ -30,6 +40,10 @@ class Terminal(Protocol):
 
     def write(self, text: str) -> None:
         """Text as it is."""
+        ...
+
+    def typed(self) -> str:
+        """What is typed and not entered yet, as far as that can be known."""
         ...
 
 
@@ -110,28 +124,39 @@ class Chat:
         """Read and answer until the end of input or ``/quit``."""
         turns = len((self._conversation or {}).get("messages", ())) if isinstance(self._conversation, dict) else 0
         taken_up = f", taken up after {turns} messages" if turns else ""
-        self._terminal.write(f"{self._agent.definition.name}{taken_up}. /quit or Ctrl-D ends the chat.\n")
+        self._terminal.write(
+            f"{self._agent.definition.name}{taken_up}. /help lists commands; /quit or Ctrl-D ends the chat.\n"
+        )
         with trio.open_signal_receiver(signal.SIGINT) as signals:
             while True:
                 line = await self._read(signals)
                 if line is None or line.strip() in _LEAVE:
                     return
-                if line.strip():
-                    await self._turn(line, signals)
+                if (command := _COMMAND.match(line)) is not None:
+                    known = command.group() == "/help"
+                    told = _HELP if known else f"no command {command.group()}; /help lists those there are\n"
+                    self._terminal.write(told)
+                elif line.strip():
+                    await self._turn(line.strip(), signals)
 
     async def _read(self, signals: Any) -> str | None:
-        """A line; None at the end. Ctrl-C while reading ends the chat too: there is no turn to stop."""
+        """A line; None at the end. A second Ctrl-C ends the chat too: the first may be for a turn just over."""
         line: str | None = None
         async with trio.open_nursery() as nursery:
 
             async def watch() -> None:
+                is_first = True
                 async for _ in signals:
-                    self._terminal.write("\n")
-                    nursery.cancel_scope.cancel()
+                    if is_first:
+                        is_first = False
+                        self._terminal.write(f"\n(Ctrl-C again ends the chat)\n{_PROMPT}{self._terminal.typed()}")
+                    else:
+                        self._terminal.write("\n")
+                        nursery.cancel_scope.cancel()
 
             nursery.start_soon(watch)
             try:
-                line = await trio.to_thread.run_sync(self._terminal.read, "> ", abandon_on_cancel=True)
+                line = await trio.to_thread.run_sync(self._terminal.read, _PROMPT, abandon_on_cancel=True)
             except EOFError:
                 self._terminal.write("\n")
             nursery.cancel_scope.cancel()
@@ -157,7 +182,7 @@ class Chat:
             nursery.cancel_scope.cancel()
         view.end_line()
         if failed is not None:
-            self._terminal.write(f"{failed}\n")
+            self._terminal.write(f"error: {failed}\n(the turn is not kept)\n")
         elif answered is None:  # Ctrl-C: the nursery has caught its own cancellation
             self._terminal.write("(stopped; the turn is not kept)\n")
         else:

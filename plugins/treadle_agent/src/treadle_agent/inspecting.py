@@ -16,21 +16,28 @@ Definitions = Callable[[str], AgentDefinition]
 
 
 def describe(
-    definition: AgentDefinition, definitions: Definitions, host: Host, prices: Callable[[str], Mapping[str, Any] | None]
+    definition: AgentDefinition,
+    definitions: Definitions,
+    host: Host,
+    prices: Callable[[str], Mapping[str, Any] | None],
+    *,
+    model: str | None = None,
 ) -> dict[str, Any]:
     """The agent as plain data; those that it uses are described in turn.
 
     :param definitions: gives an agent by its file. Circles must have been refused.
     :param prices: of a model, in US dollars a million tokens; None where nobody knows.
+    :param model: that of agents which name none.
     """
+    own_model = definition.model or model
     shape = None
     if definition.output_schema is not None:
         shape = definition.output_schema.shape(definition.name).output.schema
     return {
         "name": definition.name,
         "description": definition.description,
-        "model": definition.model,
-        "prices_usd_per_million": None if definition.model is None else prices(definition.model),
+        "model": own_model,
+        "prices_usd_per_million": None if own_model is None else prices(own_model),
         "system_prompt": None if definition.system_prompt is None else definition.system_prompt.source,
         "temperature": definition.temperature,
         "max_tokens": definition.max_tokens,
@@ -40,7 +47,11 @@ def describe(
                 "tool": other.name,
                 "file": other.agent if isinstance(other.agent, str) else None,
                 **describe(
-                    definitions(other.agent) if isinstance(other.agent, str) else other.agent, definitions, host, prices
+                    definitions(other.agent) if isinstance(other.agent, str) else other.agent,
+                    definitions,
+                    host,
+                    prices,
+                    model=model,
                 ),
                 **({} if other.description is None else {"description": other.description}),
             }
