@@ -100,7 +100,7 @@ def batch(
     stderr, stdout = err(), out()
     if as_json and output is None:
         raise click.UsageError("--json needs --output: without it stdout has the results")
-    parsed = [state_args.parse_assignment(text) for text in assignments]
+    parsed = state_args.parse_assignments(assignments, quiet=quiet)
     host = host_without(without, tools=tools)
     items = read_items(inputs, key)
     keys = {*(each.path[0] for each in parsed), *(name for item in items for name in item.state)}

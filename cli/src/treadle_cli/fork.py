@@ -39,7 +39,7 @@ def fork(ctx: click.Context, /, run_id: str, step: str, assignments: Sequence[st
     """
     from treadle_cli import state_args
 
-    parsed = [state_args.parse_assignment(text) for text in assignments]
+    parsed = state_args.parse_assignments(assignments)
 
     def read(journal: Journal) -> Record:
         return treadle.Record(run_id, journal.entries(run_id))

@@ -13,7 +13,17 @@ import click
 from treadle import DocumentError, TreadleError, prints_on_stderr
 from treadle_cli.first_party import first_party
 from treadle_cli.lazy_group import LazyGroup
-from treadle_cli.options import HOST, config_option, debug_option, host_without, is_debugging, is_safe, plugin_options
+from treadle_cli.options import (
+    HOST,
+    STATE,
+    config_option,
+    debug_option,
+    given_state,
+    host_without,
+    is_debugging,
+    is_safe,
+    plugin_options,
+)
 from treadle_cli.output import ReaderGone, abandon_stdout, err, prepare_streams
 from treadle_cli.problems import count_problems
 
@@ -63,6 +73,7 @@ class _Treadle(LazyGroup):
 
     def invoke(self, ctx: click.Context) -> Any:
         ctx.meta[HOST] = host_without
+        ctx.meta[STATE] = given_state
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit):

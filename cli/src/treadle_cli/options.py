@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HOST",
+    "STATE",
     "again",
     "budget_option",
     "checkpoint_dir_option",
     "config_option",
     "debug_option",
     "find_settings_file",
+    "given_state",
     "host_options",
     "host_without",
     "is_debugging",
@@ -41,6 +43,8 @@ _CONFIG = "treadle.config"
 HOST = "treadle.host"
 """In a context's ``meta``: what gives the plugins that the command line leaves in, :func:`host_without`. Commands of
 packages call it."""
+STATE = "treadle.state"
+"""In a context's ``meta``: what makes a state of ``-s KEY=VALUE``, :func:`given_state`, for commands of packages."""
 _WITHOUT = "treadle_cli.without"
 _SAFE = "treadle_cli.safe"
 
@@ -50,6 +54,13 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def _note_debug(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value:
         ctx.find_root().meta[_DEBUG] = True
+
+
+def given_state(assignments: Iterable[str]) -> dict[str, Any]:
+    """The state that every ``-s KEY=VALUE`` makes together; what is doubtful is said on stderr."""
+    from treadle_cli.state_args import state_of
+
+    return state_of(assignments)
 
 
 def debug_option(function: _Function) -> _Function:

@@ -83,7 +83,7 @@ def replay(
 
     stderr = err()
     given = state_args.read_state_file(state_file) if state_file is not None else {}
-    parsed = [state_args.parse_assignment(text) for text in assignments]
+    parsed = state_args.parse_assignments(assignments, quiet=quiet)
     host = host_without(without, tools=tools)
     recorder: Recorder = host.sole("recorder", "treadle replay").load()()
     recorded = _recorded(recording, host, checkpoint_dir)

@@ -91,7 +91,7 @@ def resume(
     if run_id is None:
         run_id, approved, rejected = _run_and_decision(approved, rejected)
     answered = _answers(approved, rejected, answers)
-    parsed = [state_args.parse_assignment(text) for text in assignments]
+    parsed = state_args.parse_assignments(assignments)
     assume = dict(_parse_assumption(text) for text in assumptions)
 
     def read(journal: Journal) -> Record:

@@ -130,7 +130,7 @@ def run(
     if record_tools and record is None:
         raise click.UsageError("--record-tools goes with --record REC")
     given = state_args.read_state_file(state_file) if state_file is not None else {}
-    parsed = [state_args.parse_assignment(text) for text in assignments]
+    parsed = state_args.parse_assignments(assignments, quiet=quiet)
     host = host_without(without, tools=tools)
     recorder: Recorder | None = None
     if record is not None or mock_responses is not None:
@@ -152,9 +152,6 @@ def run(
             stderr.line(str(problem))
         for doubt in workflow.doubts_about(sorted(state_keys)):
             stderr.line(f"warning: {doubt}")
-        for assignment in parsed:
-            if assignment.doubt:
-                stderr.line(f"warning: {assignment.doubt}")
 
     if dry_run:
         from treadle_cli.dry_run import dry_run as show

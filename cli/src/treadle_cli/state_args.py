@@ -11,8 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from treadle import ConfigurationError
+from treadle_cli.output import err
 
-__all__ = ["Assignment", "initial_state", "parse_assignment", "parse_value", "read_state_file"]
+__all__ = [
+    "Assignment",
+    "initial_state",
+    "parse_assignment",
+    "parse_assignments",
+    "parse_value",
+    "read_state_file",
+    "state_of",
+]
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _BRACKETS = ("{}", "[]", '""')
@@ -41,6 +50,23 @@ def parse_assignment(text: str) -> Assignment:
         raise ConfigurationError(f"-s {key}=...: '{key}' is no key of a state", hint="write topic=... or user.name=...")
     value, doubt = parse_value(written)
     return Assignment(path, value, f"-s {key}: {doubt}" if doubt else None)
+
+
+def parse_assignments(texts: Iterable[str], *, quiet: bool = False) -> list[Assignment]:
+    """Read every ``-s``, and say on stderr what is doubtful in them.
+
+    :raises ConfigurationError: one of them is none.
+    """
+    parsed = [parse_assignment(text) for text in texts]
+    for assignment in () if quiet else parsed:
+        if assignment.doubt:
+            err().line(f"warning: {assignment.doubt}")
+    return parsed
+
+
+def state_of(texts: Iterable[str]) -> dict[str, Any]:
+    """The state that every ``-s`` makes together, where there is none before."""
+    return initial_state({}, {}, parse_assignments(texts))
 
 
 def parse_value(text: str) -> tuple[Any, str | None]:

@@ -116,6 +116,16 @@ async def test_run_in_json_has_the_typed_reply_and_what_it_cost(folder: Path) ->
     assert (data["cost_usd"], data["iterations"]) == (0.0, 1)
 
 
+async def test_state_is_given_as_to_treadle_run(folder: Path) -> None:
+    (folder / "say.yaml").write_text("name: say\nmodel: m\nsystem_prompt: '{user.name} {n} {odd}'\n", encoding="utf-8")
+    say = ("agent", "run", "say.yaml", "-m", "hi", "-p", "mock")
+    done = await treadle(*say, "-s", "state.user.name=Ada", "-s", "n=007", "-s", "odd=[1,]", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "warning: -s odd: looks like JSON but is not (" in done.stderr
+    wrong = await treadle(*say, "-s", "secret", cwd=folder)
+    assert (wrong.returncode, wrong.stderr) == (2, "error: -s secret: no value; write it as key=value\n")
+
+
 async def test_a_message_without_text_is_a_mistake_of_the_command_line(folder: Path) -> None:
     done = await treadle("agent", "run", "desk.yaml", "-m", "  ", "-p", "mock", cwd=folder)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "error: --message: there is no text\n")
@@ -267,9 +277,8 @@ async def test_a_line_that_nobody_waits_for_any_more_is_the_next_one_s(monkeypat
             nursery.start_soon(lambda: trio.to_thread.run_sync(console.read, "allow? ", abandon_on_cancel=True))
             await trio.to_thread.run_sync(asked.wait)
             scope.cancel()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(trio.to_thread.run_sync, entered.set)
-        assert await trio.to_thread.run_sync(console.read, "> ") == "typed later"
+    monkeypatch.setattr(console, "write", lambda text: entered.set())  # the prompt of whoever waits now
+    assert await trio.to_thread.run_sync(console.read, "> ") == "typed later"
     assert len(prompts) == 1
 
 

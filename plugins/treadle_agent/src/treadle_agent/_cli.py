@@ -111,12 +111,13 @@ def run(
     text = sys.stdin.read() if message == "-" else message
     if not text.strip():
         raise ConfigurationError("--message: there is no text" + (" on stdin" if message == "-" else ""))
+    state = _state(assignments)
     view = TurnView(partial(_print, nl=False))
 
     async def take() -> Any:
         async with treadle.open(host=host) as session:
             made = _agent(file, host, session, provider=provider, model=model)
-            return await made.invoke(text, state=_state(assignments), on_event=None if as_json else view)
+            return await made.invoke(text, state=state, on_event=None if as_json else view)
 
     try:
         result = trio.run(take)
@@ -192,12 +193,12 @@ def chat(
             "a chat needs something that keeps conversations", hint="pip install treadle-conversation"
         )
     saved = Saved(_CHATS, name) if name is not None else None
-    console = Console()
+    console, state = Console(), _state(assignments)
 
     async def hold() -> None:
         async with treadle.open(host=host) as session:
             made = _agent(file, host, session, provider=provider, model=model, approve=console.ask)
-            await Chat(made, console, saved, _state(assignments)).hold()
+            await Chat(made, console, saved, state).hold()
 
     with console.restored():
         trio.run(hold)
@@ -252,16 +253,13 @@ def _agent(file: str, host: Host, session: Any, **options: Any) -> Agent:
 
 
 def _state(assignments: Sequence[str]) -> dict[str, Any]:
-    state: dict[str, Any] = {}
-    for each in assignments:
-        key, equals, value = each.partition("=")
-        if not equals or not key:
-            raise ConfigurationError(f"-s {each}: must be KEY=VALUE")
-        try:
-            state[key] = json.loads(value)
-        except ValueError:
-            state[key] = value
-    return state
+    """What ``-s`` means in every command of the main program, which reads it."""
+    read: Callable[[Sequence[str]], dict[str, Any]] | None = click.get_current_context().meta.get("treadle.state")
+    if read is not None:
+        return read(assignments)
+    if assignments:
+        raise click.UsageError("-s is read by the program treadle, and this command runs without it")
+    return {}
 
 
 def _prices(host: Host, name: str, model: str) -> Mapping[str, Any] | None:
