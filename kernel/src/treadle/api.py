@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from treadle import _document
+from treadle._arguments import expect
 from treadle._document import Workflow
 from treadle._plugins import Host
 from treadle._settings.finding import find_settings
@@ -136,6 +137,7 @@ def open(
     :raises ConfigurationError: two of the extras have one name, or one of them is broken.
     :raises TypeError: there are no extras of that name.
     """
+    expect(Host | None, "a Host", host=host)
     extended = _extended(host or default_host(), extras)
     if is_asyncio_running():
         from treadle._engine.asyncio_host import open_asyncio_session
@@ -217,6 +219,7 @@ async def run(
     if is_asyncio_running():
         again = functools.partial(run, workflow, state=state, config=config, on_event=on_event, **extras)
         return await await_on_trio(again)
+    expect(Mapping | None, "a mapping of fields", config=config)
     host = _extended(workflow.host if isinstance(workflow, Workflow) else default_host(), extras)
     if isinstance(workflow, Workflow):
         checked = dataclasses.replace(workflow, host=host) if extras else workflow

@@ -41,7 +41,9 @@ class WorkflowBuilder:
     ) -> WorkflowBuilder:
         """Add a step. ``fields`` are those of its type, as a file would have them: templates and paths as text."""
         # A single text would be taken for its letters; as it is, the checks name the mistake.
-        waits_for = depends_on if isinstance(depends_on, str) else list(depends_on)
+        waits_for: Any = depends_on
+        if isinstance(waits_for, Iterable) and not isinstance(waits_for, str):
+            waits_for = list(waits_for)
         self._steps.append({"id": id, "type": type, **({"depends_on": waits_for} if waits_for else {}), **fields})
         return self
 

@@ -149,9 +149,11 @@ class FunctionTool(Tool, Generic[P, R]):
         parallel_safe: bool = True,
         loop: Literal["asyncio"] | None = None,
     ) -> None:
+        if not callable(function):
+            raise TypeError(f"a tool is a function, a class of treadle.Tool or an object of one, not {function!r:.60}")
         functools.update_wrapper(self, function)
         name = name or getattr(function, "__name__", "")
-        if not name or name == "<lambda>":
+        if not isinstance(name, str) or name in ("", "<lambda>"):
             raise TypeError("a function without a name needs one to be a tool: @tool(name=...)")
         self.function = function
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)

@@ -117,6 +117,46 @@ async def test_the_definition_s_own_model_wins_and_agents_below_that_name_none_h
     assert [each.model for each in provider.requests] == ["m-desk", "m", "m-desk"]
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"definition": 5}, "definition: takes an AgentDefinition, or a mapping of its fields, not int"),
+        ({"definition": "desk.yaml"}, "definition: Agent.from_yaml('desk.yaml') reads a file"),
+        ({"gateway": "x"}, "gateway: takes a session of treadle.open(), not str"),
+        ({"tool_registry": "x"}, "tool_registry: takes a list of tools, or a ToolRegistry, not str"),
+        ({"model": 5}, "model: takes the name of a model, not int"),
+        ({"provider": 5}, "provider: takes the name of a provider, not int"),
+        ({"approve": "yes"}, "approve: takes a function of a tool's name and arguments, not str"),
+    ],
+)
+def test_an_argument_of_the_wrong_kind_is_named(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        Agent(**{"definition": DESK, **given})
+    assert str(caught.value) == message
+
+
+async def test_so_is_one_of_a_turn() -> None:
+    provider = scripted("hi", "ho")
+    async with treadle.open(host=host(provider)) as session:
+        agent = Agent(DESK, gateway=session)
+        earlier = await agent.invoke("go", state={"firm": "x"})
+        for given, message in (
+            ({"prompt": None}, "prompt: takes a text, not NoneType"),
+            ({"state": [1]}, "state: takes a mapping of keys to values, not list"),
+            ({"on_event": 5}, "on_event: takes a function of one event, not int"),
+            (
+                {"conversation": earlier},
+                "conversation: takes what an earlier turn",
+            ),
+        ):
+            with pytest.raises(TypeError) as caught:
+                await agent.invoke(**{"prompt": "go", **given})  # type: ignore[arg-type]
+            assert str(caught.value).startswith(message)
+    assert len(provider.requests) == 1, "nothing was asked"
+    with pytest.raises(TypeError, match=r"^path: takes the path of a file; Agent\(\.\.\.\) takes a mapping, not dict$"):
+        Agent.from_yaml(DESK)  # type: ignore[arg-type]
+
+
 def test_a_file_with_mistakes_is_refused_at_their_lines(tmp_path: Path) -> None:
     file = tmp_path / "desk.yaml"
     file.write_text("name: desk\ntols: []\n", encoding="utf-8")

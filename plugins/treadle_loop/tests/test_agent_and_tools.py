@@ -540,3 +540,40 @@ def test_a_tool_of_workflows_is_refused_with_the_name_of_the_right_one(make: Any
             f"a tool of a conversation is what treadle_loop.tool makes, or a ToolSpec, not {what}; put "
             "@treadle_loop.tool({...}) with the schema of its arguments above the function"
         )
+
+
+# --- arguments of the wrong kind --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("begin", "message"),
+    [
+        (lambda: Agent(5, client=FakeClient("x")), "tools come as a list, not as int"),  # type: ignore[arg-type]
+        (
+            lambda: Agent(weather, client=FakeClient("x")),  # type: ignore[arg-type]
+            "tools come as a list, not as one tool; write [...] around it",
+        ),
+        (lambda: Registry(None), "tools come as a list, not as NoneType"),  # type: ignore[arg-type]
+        (
+            lambda: Agent([], client=FakeClient("x"), deps=5),
+            "deps have the method before_tool(call), which Deps has; int has none",
+        ),
+        (
+            lambda: run_conversation(Transcript(), FakeClient("x"), Registry([]), 5),
+            "deps have the method before_tool(call), which Deps has; int has none",
+        ),
+        (
+            lambda: Agent([], client=FakeClient("x"), max_iterations="4").run("go"),  # type: ignore[arg-type]
+            "max_iterations is a whole number, not str",
+        ),
+        (
+            lambda: treadle_loop.Settings.from_env(None),  # type: ignore[arg-type]
+            "from_env takes a mapping such as os.environ, not NoneType",
+        ),
+        (lambda: treadle_loop.build_client({}), "build_client takes Settings(...), not dict"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_argument_of_the_wrong_kind_is_named(begin: Any, message: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        begin()
+    assert str(caught.value) == message

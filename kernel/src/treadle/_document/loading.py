@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, ValidationError
 
+from treadle._arguments import expect
 from treadle._dataclasses import dataclass
 from treadle._document.checking import (
     check_default_provider,
@@ -56,6 +57,9 @@ class _AnyStep(Step):
         raise AssertionError("a step of unknown type never runs")
 
 
+_WORKFLOWS = "a Workflow or the path of its file (build_workflow takes data, and builder.build() gives one)"
+
+
 def load_workflow(
     path: str | os.PathLike[str], *, host: Host, config: Mapping[str, Any] | None = None, state_keys: Iterable[str] = ()
 ) -> Workflow:
@@ -66,6 +70,7 @@ def load_workflow(
     :raises ConfigurationError: one of those is not valid.
     :raises DocumentError: with every problem found, each with its place.
     """
+    expect(str | os.PathLike, _WORKFLOWS, workflow=path)
     file = os.fspath(path)
     try:
         raw = FilePath(file).read_bytes()
@@ -126,6 +131,7 @@ def _check(
     state_keys: Iterable[str] = (),
     order: Edges | None = None,
 ) -> Workflow:
+    expect(Mapping | None, "a mapping of fields", config=overrides)
     linked = Linked(host, report)
     given = {name: value for name, value in (overrides or {}).items() if value is not None}
     document = Document(

@@ -107,7 +107,7 @@ class Workflow:
         from treadle._document.envelope import config_model, inheritable
         from treadle._document.problems import explain
 
-        if "provider" in changes:
+        if isinstance(changes.get("provider"), str):
             self.host.get("provider", changes["provider"])
         if "budget_usd" in changes:
             self.host.sole("budget", "budget_usd")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from treadle._arguments import expect
 from treadle._document import Workflow, load_workflow
 from treadle._document.estimating import CallEstimate, estimate
 from treadle._engine.going_on import record_answers
@@ -19,7 +20,7 @@ from treadle._engine.resources import Resource
 from treadle._engine.resuming import Record
 from treadle._engine.run import Run
 from treadle._engine.streaming import RunStream, stream
-from treadle._plugins.objects import GivenProvider
+from treadle._plugins.objects import GivenProvider, given_tools
 from treadle._settings.blocks import journal_of, layers_of, prices_of
 from treadle._settings.providers import build_provider
 from treadle.contracts.budget import Budget, BudgetTerms
@@ -130,6 +131,9 @@ class Session:
         :param earlier: the record of a run that this one goes on with; see :meth:`resume`.
         :param budget: one that it spends from besides its own; see :meth:`new_budget`.
         """
+        expect(Mapping | None, "a mapping of keys to values", state=state)
+        expect(Callable | None, "a function of one event", on_event=on_event)
+        tools = given_tools(tools)
         workflow = self._loaded(workflow, state or ())
         installed = [registered.load()() for registered in self.host.registry.all("observer").values()]
         given = [*observers, *([CallbackObserver(on_event)] if on_event else [])]
@@ -318,7 +322,7 @@ class Session:
 
         :raises ConfigurationError: one that the run had is missing.
         """
-        tools = tuple(tools)
+        tools = given_tools(tools)
         if record.facts.get("tools"):
             hint = "give it in tools=, or go on without it with another form of the workflow, workflow="
             record.check_tools({*self.host.names("tool"), *(each.name for each in tools)}, workflow, hint=hint)
@@ -345,17 +349,12 @@ _Placed = tuple[tuple[int, str], ProviderLayer]
 
 def _layers(host: Host, scope: LayerScope) -> list[_Placed]:
     """The provider layers of a scope, outermost first, but for those of one provider."""
-    ordered = sorted(
-        (
-            (registered.offer.order, registered.name, registered)
-            for registered in host.registry.all("provider_layer").values()
-            if isinstance(registered.offer, LayerOffer)
-            and registered.offer.scope == scope
-            and not registered.offer.limits
-        ),
-        key=lambda entry: entry[:2],
-    )
-    return [((order, name), registered.load()()) for order, name, registered in ordered]
+    found = [
+        ((each.offer.order, each.name), each.load()())
+        for each in host.registry.all("provider_layer").values()
+        if isinstance(each.offer, LayerOffer) and each.offer.scope == scope and not each.offer.limits
+    ]
+    return sorted(found, key=lambda placed: placed[0])
 
 
 @asynccontextmanager
@@ -363,16 +362,12 @@ async def _price_sources(host: Host) -> AsyncIterator[Sequence[PriceSource]]:
     yield await trio.to_thread.run_sync(prices_of, host)
 
 
-def _journal(host: Host) -> Journal:
-    """The journal that the settings choose; one in memory where they do not."""
-    chosen = host.settings.roles.journal
-    return MemoryJournal() if chosen is None else journal_of(host, chosen)
-
-
 @asynccontextmanager
 async def open_session(host: Host, journal: Journal | None = None) -> AsyncIterator[Session]:
     """A session for as long as the context lasts. Leaving it waits until everything opened has been closed."""
-    kept = _journal(host) if journal is None else journal
+    expect(Journal | None, "a Journal, as treadle.installed_journal(host) opens one", journal=journal)
+    chosen = host.settings.roles.journal
+    kept = (MemoryJournal() if chosen is None else journal_of(host, chosen)) if journal is None else journal
     try:
         async with open_nursery() as nursery:
             session = Session(nursery, host, kept)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from pydantic import ConfigDict
 
+from treadle._arguments import expect
 from treadle._plugins.host import OFFER_TYPES, Host
 from treadle._plugins.registry import hook_of
 from treadle._suggest import did_you_mean
@@ -20,7 +21,7 @@ from treadle.hookspecs import hookimpl
 if TYPE_CHECKING:
     from treadle.contracts.step import Step
 
-__all__ = ["Extras", "GivenProvider", "extended_host", "offering"]
+__all__ = ["Extras", "GivenProvider", "extended_host", "given_tools", "offering"]
 
 PROGRAM = "this program"
 """What a plugin made of a program's objects is called."""
@@ -52,18 +53,17 @@ def extended_host(host: Host, extras: Extras) -> Host:
     :raises PluginError: a plugin is broken, or two of them offer the same.
     :raises TypeError: there are no extras of that name.
     """
-    for key in extras:
+    for key, value in extras.items():
         if key not in Extras.__annotations__:
             raise TypeError(f"there is no parameter '{key}'; {did_you_mean(key, Extras.__annotations__)}")
+        if key != "tools":
+            kind, takes = (Iterable, "a list") if key == "layers" else (Mapping, "a mapping by name")
+            expect(kind, takes, **{key: value})
     tools: dict[str, Any] = {}
-    for given in extras.get("tools", ()):
-        from treadle.tools import as_tool  # only where there are any: a command of the terminal gives none
-
-        tool = as_tool(given)
+    for tool in given_tools(extras.get("tools", ())):
         if tool.name in tools:
             raise ConfigurationError(f"two of the tools given are called '{tool.name}'")
-        summary = _first_line(tool.description) or tool.name
-        tools[tool.name] = Offer(functools.partial(_itself, tool), summary)
+        tools[tool.name] = Offer(functools.partial(_itself, tool), _first_line(tool.description) or tool.name)
     for name, provider in extras.get("providers", {}).items():
         if isinstance(provider, Provider) and provider.name != name:
             raise ConfigurationError(
@@ -84,6 +84,16 @@ def extended_host(host: Host, extras: Extras) -> Host:
     if extras.get("plugins"):
         host = host.extended(extras["plugins"])
     return host.extended({PROGRAM: offering({role: named for role, named in offers.items() if named})})
+
+
+def given_tools(tools: Iterable[Tool | type[Tool] | Callable[..., Any]]) -> Sequence[Tool]:
+    """The tools that a program gives, functions among them as tools."""
+    expect(Iterable, "a list of tools", tools=tools)
+    if tools == ():  # as a command of the terminal gives them: what makes tools is not imported
+        return ()
+    from treadle.tools import as_tool
+
+    return [as_tool(each) for each in tools]
 
 
 class GivenProvider:

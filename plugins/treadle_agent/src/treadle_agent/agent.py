@@ -101,6 +101,7 @@ class Agent:
     :param provider: the provider; without it the deployment's.
     :param approve: asked about each call of the tools that the definition lists under ``approve``.
     :raises DocumentError: the mapping has problems, each told by its dotted field.
+    :raises TypeError: something is of the wrong kind; it is named.
     :raises AgentError: neither the definition nor ``model`` names a model.
     """
 
@@ -114,7 +115,18 @@ class Agent:
         provider: str | None = None,
         approve: Ask | None = None,
     ) -> None:
+        _check_kinds(
+            ("tool_registry", tool_registry, Iterable, "a list of tools, or a ToolRegistry"),
+            ("model", model, str, "the name of a model"),
+            ("provider", provider, str, "the name of a provider"),
+            ("approve", approve, Callable, "a function of a tool's name and arguments"),
+        )
+        if gateway is not None and not hasattr(gateway, "host"):
+            raise TypeError(f"gateway: takes a session of treadle.open(), not {type(gateway).__name__}")
+        if isinstance(definition, str | os.PathLike):
+            raise TypeError(f"definition: Agent.from_yaml({os.fspath(definition)!r}) reads a file")
         if not isinstance(definition, AgentDefinition):
+            _check_kinds(("definition", definition, Mapping, "an AgentDefinition, or a mapping of its fields"))
             definition = treadle.read_document(definition, AgentDefinition)
         self.definition = definition
         self._gateway = gateway
@@ -133,6 +145,7 @@ class Agent:
 
         :raises DocumentError: the file has problems, each told where it stands.
         """
+        _check_kinds(("path", path, (str, os.PathLike), "the path of a file; Agent(...) takes a mapping"))
         return cls(treadle.read_document(os.fspath(path), AgentDefinition), **options)
 
     async def invoke(
@@ -150,6 +163,13 @@ class Agent:
         :param on_event: called with what happens in the turn; text comes piece by piece where the agent may stream.
         :raises AgentError: the prompt is empty, the turn could not start, or it failed.
         """
+        _check_kinds(
+            ("prompt", prompt, str, "a text"),
+            ("state", state, Mapping, "a mapping of keys to values"),
+            ("on_event", on_event, Callable, "a function of one event"),
+        )
+        if isinstance(conversation, AgentResult):
+            raise TypeError("conversation: takes what an earlier turn gave as result.conversation, not its result")
         if not prompt.strip():
             raise AgentError(f"agent '{self.definition.name}': the prompt is empty")
         async with AsyncExitStack() as stack:
@@ -236,6 +256,14 @@ class Agent:
             host=known,
         )
         return replace(checked, steps=(step,)), step
+
+
+def _check_kinds(*arguments: tuple[str, Any, Any, str]) -> None:
+    """Refuse what is of another kind than it says: name, value, kind, and the kind in words."""
+    for name, value, kind, takes in arguments:
+        is_left_out = value is None and name not in ("prompt", "path", "definition")
+        if not is_left_out and (not isinstance(value, kind) or (kind is Iterable and isinstance(value, str))):
+            raise TypeError(f"{name}: takes {takes}, not {type(value).__name__}")
 
 
 def _free_key(name: str, state: Mapping[str, Any]) -> str:

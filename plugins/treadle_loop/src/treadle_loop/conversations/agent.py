@@ -16,7 +16,16 @@ from treadle_loop.conversations.settings import Settings, build_client
 from treadle_loop.conversations.shaping import DEFAULT_OUTPUT_RETRIES
 from treadle_loop.conversations.streaming import AsyncConversationStream, ConversationStream
 from treadle_loop.conversations.summaries import ConversationResult, ConversationStatus, SummaryOptions
-from treadle_loop.conversations.toolbox import Deps, HostedTool, Registry, ToolSpec, check_client, check_tools
+from treadle_loop.conversations.toolbox import (
+    Deps,
+    HostedTool,
+    Registry,
+    ToolSpec,
+    check_client,
+    check_deps,
+    check_iterable,
+    check_tools,
+)
 from treadle_loop.errors import ConfigurationError, OutputInvalid
 from treadle_loop.transcript import Transcript
 
@@ -80,6 +89,8 @@ class Agent:
             if wanted:
                 raise ConfigurationError(f"{what}=True needs the package treadle-otel", hint="pip install treadle-otel")
         check_client(client)
+        check_deps(deps)
+        check_iterable(tools)
         self.name = name
         self.client = client
         self.registry = Registry([each for each in tools if not isinstance(each, HostedTool)])

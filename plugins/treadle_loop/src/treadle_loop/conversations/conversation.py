@@ -26,7 +26,7 @@ from treadle_loop.conversations.summaries import (
     status_after,
     status_of,
 )
-from treadle_loop.conversations.toolbox import HostedTool, Registry, check_client, check_tools
+from treadle_loop.conversations.toolbox import HostedTool, Registry, check_client, check_deps, check_tools
 from treadle_loop.conversations.wire import as_response, call_of, from_reply, kernel_request, message_of, sent
 from treadle_loop.drivers import drive, drive_sync
 from treadle_loop.errors import AgentLoopError, ConfigurationError, LoopBudgetExceeded, OutputInvalid, ProviderError
@@ -98,6 +98,10 @@ class Conversation:
         if not isinstance(registry, Registry):
             raise TypeError(f"tools come as a Registry([...]), not as {type(registry).__name__}")
         check_client(client)
+        for name, limit in (("max_iterations", max_iterations), ("max_tokens", max_tokens)):
+            if not isinstance(limit, int):
+                raise TypeError(f"{name} is a whole number, not {type(limit).__name__}")
+        check_deps(deps)
         if max_iterations < 1 or max_tokens < 1:
             raise ConfigurationError("max_iterations and max_tokens are at least 1")
         self.transcript = transcript

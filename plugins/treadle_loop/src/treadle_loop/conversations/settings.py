@@ -75,6 +75,8 @@ class Settings(BaseModel):
 
         :raises ValidationError: a value will not do (pydantic's, a ``ValueError``); it names the variable.
         """
+        if not isinstance(environment, Mapping):
+            raise TypeError(f"from_env takes a mapping such as os.environ, not {type(environment).__name__}")
         given = {name: environment[name.upper()] for name in cls.model_fields if name.upper() in environment}
         try:
             return cls.model_validate(given)
@@ -114,6 +116,8 @@ def build_client(settings: Settings, *, http_client: Any = None, prices: Any = N
             "providers keep connections of their own",
             hint="leave http_client out; proxies and certificates are taken from HTTPS_PROXY and SSL_CERT_FILE",
         )
+    if not isinstance(settings, Settings):
+        raise TypeError(f"build_client takes Settings(...), not {type(settings).__name__}")
     client = _BUILDERS[settings.llm_provider](settings, Prices(prices))
     return RetryingClient(client, RetryPolicy(max_attempts=settings.llm_max_attempts))
 

@@ -14,7 +14,19 @@ import treadle
 from treadle_loop.errors import ConfigurationError
 from treadle_loop.transcript import ToolCallPart
 
-__all__ = ["Deps", "HostedTool", "Registry", "ToolDeps", "ToolSpec", "allow_all", "check_client", "check_tools", "tool"]
+__all__ = [
+    "Deps",
+    "HostedTool",
+    "Registry",
+    "ToolDeps",
+    "ToolSpec",
+    "allow_all",
+    "check_client",
+    "check_deps",
+    "check_iterable",
+    "check_tools",
+    "tool",
+]
 
 
 def allow_all(call: ToolCallPart) -> None:
@@ -143,6 +155,7 @@ class Registry:
     def __init__(self, specs: Iterable[ToolSpec] = ()) -> None:
         self._specs: dict[str, ToolSpec] = {}
         self._signatures: dict[str, inspect.Signature] = {}
+        check_iterable(specs)
         given: Iterable[Any] = specs
         for spec in given:
             if not isinstance(spec, ToolSpec):
@@ -228,6 +241,25 @@ def check_client(client: Any) -> None:
     missing = [name for name in ("name", "model", "complete") if not hasattr(client, name)]
     if missing:
         raise TypeError(f"a client has name, model and complete(request); {type(client).__name__} has no {missing[0]}")
+
+
+def check_iterable(tools: Any) -> None:
+    """Whether they are several tools.
+
+    :raises TypeError: they are not.
+    """
+    if not isinstance(tools, Iterable):
+        one = "one tool; write [...] around it" if isinstance(tools, ToolSpec) else type(tools).__name__
+        raise TypeError(f"tools come as a list, not as {one}")
+
+
+def check_deps(deps: Any) -> None:
+    """Whether they can be asked before each call.
+
+    :raises TypeError: they cannot.
+    """
+    if deps is not None and not callable(getattr(deps, "before_tool", None)):
+        raise TypeError(f"deps have the method before_tool(call), which Deps has; {type(deps).__name__} has none")
 
 
 def check_tools(client: Any, registry: Registry, hosted: Iterable[HostedTool]) -> None:
