@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.lowlevel
 
 import treadle
 from treadle import Host, Step, StepOutcome, ToolContext, ToolError
@@ -552,3 +553,51 @@ def test_two_hundred_runs_leave_no_thread_no_task_and_no_descriptor(lab):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         asyncio.run(main())
+
+
+@pytest.mark.parametrize("program", ["trio", "asyncio"])
+@pytest.mark.parametrize("kind", ["sleep", "yield", "class"])
+def test_a_tool_for_asyncio_is_told_what_to_do_once_and_not_tried_again(lab, program, kind):
+    calls = []
+
+    @treadle.tool
+    async def ask(seconds: float = 0.1 if kind == "sleep" else 0) -> str:
+        """Ask."""
+        calls.append(seconds)
+        await asyncio.sleep(seconds)  # with 0 it needs no loop, and only gives way
+        return "never"
+
+    class Ask(treadle.BaseTool):
+        name, description = "ask", "Ask."
+
+        async def execute(self) -> str:
+            calls.append(0.1)
+            return await asyncio.to_thread(str)
+
+    async def main() -> Any:
+        async with treadle.open(host=lab, tools=[Ask if kind == "class" else ask]) as session:
+            return await session.run(calling(session.host, retry={"max_retries": 2}))
+
+    result = trio.run(main) if program == "trio" else asyncio.run(main())
+    step = result.step_results["a"]
+    assert step.error.startswith(
+        "tool 'ask' is written for asyncio, and there is no asyncio loop where it runs; trio runs"
+    )
+    assert (step.error_classification, len(calls)) == ("permanent", 1)
+
+
+@pytest.mark.parametrize("seconds", [0, 0.1])
+def test_so_is_a_tool_for_trio_that_says_it_runs_on_asyncio(lab, seconds):
+    @treadle.tool(loop="asyncio")
+    async def ask() -> str:
+        """Ask."""
+        await trio.lowlevel.checkpoint()
+        return "never"
+
+    async def main() -> Any:
+        async with treadle.open(host=lab, tools=[ask]) as session:
+            return await session.run(calling(session.host))
+
+    step = asyncio.run(main()).step_results["a"]
+    assert step.error.startswith("tool 'ask' is written for trio, and runs where there is none; leave loop=")
+    assert step.error_classification == "permanent"

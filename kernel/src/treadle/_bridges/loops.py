@@ -11,12 +11,39 @@ from treadle.errors import ToolError
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["CALLERS_LOOP", "call_on"]
+__all__ = ["CALLERS_LOOP", "call_on", "of_the_loop"]
 
 T = TypeVar("T")
 
 CALLERS_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("treadle_callers_loop", default=None)
 """Set in whatever a program on asyncio has started on trio."""
+
+_WITHOUT_ASYNCIO = ("no running event loop", "no current event loop", "trio.run received unrecognized yield message")
+_WITHOUT_TRIO = ("must be called from async context", "Task got bad yield: <class 'trio.")
+
+
+def of_the_loop(tool_name: str, error: BaseException) -> BaseException:
+    """A tool's error; where it came of a loop that is another than the tool was written for, a permanent one that says
+    what to do about it.
+    """
+    told = None
+    if isinstance(error, RuntimeError | TypeError) and any(each in str(error) for each in _WITHOUT_ASYNCIO):
+        told = ToolError(
+            f"tool '{tool_name}' is written for asyncio, and there is no asyncio loop where it runs",
+            hint="trio runs async tools: await trio.sleep() and the like, or, in a program on asyncio, write "
+            '@treadle.tool(loop="asyncio"); one that is not async calls asyncio.run()',
+            transient=False,
+        )
+    elif isinstance(error, RuntimeError) and str(error).startswith(_WITHOUT_TRIO):
+        told = ToolError(
+            f"tool '{tool_name}' is written for trio, and runs where there is none",
+            hint='leave loop="asyncio" out; a tool that is not async calls trio.from_thread.run()',
+            transient=False,
+        )
+    if told is None:
+        return error
+    told.__cause__ = error
+    return told
 
 
 async def call_on(loop: asyncio.AbstractEventLoop, function: Callable[[], Awaitable[T]]) -> T:

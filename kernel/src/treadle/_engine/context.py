@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 import trio
 from pydantic import BaseModel
 
+from treadle._bridges.loops import of_the_loop
 from treadle._bridges.processes import call_in_process, name_of
 from treadle._document import read_document
 from treadle._engine.children import ParentStep
@@ -207,7 +208,7 @@ class RunningStep(StepContext):
         except BaseException as error:
             if not is_failure(error):
                 raise
-            cause = lone_error(error)
+            cause = of_the_loop(name, lone_error(error))
             failure = str(cause) or type(cause).__name__
             data = {"call_id": call_id, "error": failure, "error_type": type(cause).__name__}
             run.record("tool_call_finished", self.step_id, self.attempt, ordinal, data)
