@@ -171,6 +171,24 @@ steps:
     assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "hello"
 
 
+async def test_replies_by_hand_go_on_where_the_process_before_stopped(tmp_path):
+    """And a fork, which runs the step anew, begins with the first one again."""
+    asked = {"tool_calls": [{"id": "c1", "name": "weather", "arguments": {"city": "Ulm"}}]}
+    files = {"tools.py": WEATHER, "desk.yaml": DESK, "replies.json": json.dumps({"ask": [asked, "Done."]})}
+    files["flow.yaml"] = ASK.replace(
+        "{provider: openai, model: gpt-4o-mini}", "{provider: mock, responses_file: replies.json}"
+    )
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    paused = await treadle("run", "flow.yaml", "--tools", "tools.py", cwd=tmp_path)
+    assert "waiting: step 'ask': may agent 'desk' call 'weather' with" in paused.stderr
+    run_id = paused.stderr.rsplit("run ", 1)[1].strip()
+    done = await treadle("resume", run_id, "--approve", "--tools", "tools.py", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "done: Done.\n"), done.stderr
+    forked = await treadle("fork", run_id, "--at", "ask", "--tools", "tools.py", cwd=tmp_path)
+    assert "waiting: step 'ask': may agent 'desk' call 'weather' with" in forked.stderr
+
+
 WEATHER = """\
 import treadle
 

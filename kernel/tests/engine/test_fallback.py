@@ -114,8 +114,8 @@ def raising(make: Callable[[], Exception], **attributes: Any) -> Any:
     return provider_of(answer, **attributes)
 
 
-def down(name: str, **fields: Any) -> Any:
-    return raising(lambda: UnavailableError("down", provider=name, **{"request_sent": False, **fields}))
+def down(name: str, *, cost: float | None = 0.0, **fields: Any) -> Any:
+    return raising(lambda: UnavailableError("down", provider=name, **{"request_sent": False, **fields}), cost=cost)
 
 
 def locked(name: str) -> Any:
@@ -305,7 +305,7 @@ async def test_a_request_without_a_model_means_the_default_of_the_runs_provider(
 
 
 async def test_what_is_told_of_a_fallback():
-    providers = {"a": down("a", request_sent=True), "b": answering("b", cost=0.5)}
+    providers = {"a": down("a", request_sent=True, cost=None), "b": answering("b", cost=0.5)}
     result, recorder, journal = await ask(providers, {"b": {"fallback": True, "fallback_model": "x"}})
     step = result.step_results["a"]
     assert (step.output, step.provider, step.model) == ("b", "b", "x")
@@ -612,7 +612,7 @@ async def test_a_time_limit_of_a_layer_that_swallows_the_call_goes_to_the_next(a
         await trio.sleep_forever()
         yield
 
-    providers = {"a": provider_of(never), "b": answering("b")}
+    providers = {"a": provider_of(never, cost=None), "b": answering("b")}
     layers = {"limit": LayerOffer(Limit, "x")}
     result, recorder, journal = await ask(providers, {"b": {"fallback": True}}, layers=layers)
     assert (result.step_results["a"].output, providers["a"].open_exchanges) == ("b", 0)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
 import pytest
 import trio
-from engine_doubles import act, flow, host_of, provider_of, request, statuses
+from engine_doubles import act, asking, flow, host_of, provider_of, request, statuses
 
 import treadle
 from treadle import ConfigurationError, JournalEntry, MemoryJournal, Pending, Record, StepOutcome
@@ -175,3 +176,27 @@ async def test_a_run_goes_on_without_tools_that_its_workflow_does_not_name_or_th
         assert (await session.resume("r", workflow=other, answers={"": "yes"})).status == "success"
     workflow, journal = await paused_with_a_tool("weather", tools=())
     assert "tools" not in Record("r", journal.entries("r")).facts
+
+
+async def test_a_provider_is_told_once_what_it_answered_in_the_run_before_it_is_asked_again():
+    """Not what another one did, and not what nobody heard the end of."""
+    told: list[list[str]] = []
+
+    def catch_up(self: Any, requests: Iterable[Any]) -> None:
+        told.append([*(each.key for each in requests), f"after {len(self.requests)} calls"])
+
+    double = provider_of(catch_up=catch_up)
+    host = host_of({each: asking() for each in "abcd"}, provider=double)
+    workflow = flow(host, act("a"), act("b", "a"), act("c", "b"), act("d", "c"))
+    journal = MemoryJournal()
+    async with treadle.open(host=host, journal=journal) as session:
+        await session.run(workflow, run_id="r")
+        assert (len(double.requests), told) == (4, [])
+    left = MemoryJournal()
+    for entry in killed(journal, lambda each: each.step == "c" and each.kind == "model_call_finished").entries("r"):
+        is_other = entry.step == "b" and "request" in entry.data
+        left.append(replace(entry, data={**entry.data, "provider": "another"}) if is_other else entry)
+    async with treadle.open(host=host, journal=left) as session:
+        assert (await session.resume("r")).ok
+    assert [each.key for each in double.requests[4:]] == ["c", "d"]
+    assert told == [["a", "after 4 calls"]]

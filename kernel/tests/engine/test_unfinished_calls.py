@@ -14,13 +14,16 @@ from engine_doubles import (
     host_of,
     provider_of,
     request,
+    response,
     run,
     statuses,
 )
 
+import treadle
+from treadle import MemoryJournal
 from treadle.contracts.events import ModelCallFailed
 from treadle.errors import CredentialError, RateLimitError, ResponseError, UnavailableError
-from treadle.messages import TextDelta
+from treadle.messages import Completed, EmbedRequest, TextDelta
 
 
 @pytest.mark.parametrize("events", [[], [TextDelta("half")]])
@@ -29,7 +32,7 @@ async def test_a_reply_that_ends_before_it_is_complete_is_an_error_and_may_have_
         for event in events:
             yield event
 
-    result, recorder, journal = await ask_once(provider_of(cut), asking(stream=True))
+    result, recorder, journal = await ask_once(provider_of(cut, cost=None), asking(stream=True))
     step = result.step_results["a"]
     assert step.error == "the reply of provider 'double' ended before it was complete"
     assert step.error_classification == "transient"
@@ -39,7 +42,7 @@ async def test_a_reply_that_ends_before_it_is_complete_is_an_error_and_may_have_
 
 
 async def test_a_step_that_leaves_early_ends_the_call_and_its_cost_is_unknown():
-    provider = provider_of()
+    provider = provider_of(cost=None)
 
     async def leave(ctx):
         async with ctx.exchange(request(stream=True)) as events:
@@ -64,7 +67,7 @@ async def test_a_step_that_leaves_after_the_whole_response_has_its_cost():
 
 
 async def test_a_step_that_fails_in_the_middle_of_a_reply_ends_the_call_and_its_cost_is_unknown():
-    provider = provider_of()
+    provider = provider_of(cost=None)
 
     async def fail(ctx):
         async with ctx.exchange(request(stream=True)):
@@ -92,7 +95,7 @@ async def test_a_failed_call_is_recorded_and_cost_something_unless_the_server_re
         raise error
         yield
 
-    result, recorder, journal = await ask_once(provider_of(answer))
+    result, recorder, journal = await ask_once(provider_of(answer, cost=None))
     assert result.step_results["a"].cost_usd == cost
     failed = heard(recorder, ModelCallFailed)
     assert [(each.provider, each.error) for each in failed] == [("double", f"{type(error).__name__}: {error}")]
@@ -105,7 +108,7 @@ async def test_a_call_that_fails_after_the_reply_has_begun_cost_something_whatev
         yield TextDelta("half")
         raise UnavailableError("overloaded", provider="double", status_code=529)
 
-    result, _, _ = await ask_once(provider_of(breaks), asking(stream=True))
+    result, _, _ = await ask_once(provider_of(breaks, cost=None), asking(stream=True))
     assert result.step_results["a"].error == "overloaded"
     assert (result.total_tokens, result.total_cost_usd) == (None, None)
 
@@ -116,7 +119,7 @@ async def test_a_cancelled_call_may_have_cost_something_and_has_no_end_in_the_jo
         yield
 
     journal = RecordingJournal()
-    provider = provider_of(never)
+    provider = provider_of(never, cost=None)
     host = host_of({"a": asking()}, provider=provider)
     result = await run(flow(host, act("a"), config={"timeout": 1}), journal=journal)
     assert statuses(result) == {"a": "cancelled"}
@@ -124,3 +127,44 @@ async def test_a_cancelled_call_may_have_cost_something_and_has_no_end_in_the_jo
     assert provider.open_exchanges == 0
     assert "model_call_started a" in journal.facts()
     assert "model_call_finished a" not in journal.facts()
+
+
+@pytest.mark.parametrize(("known", "cost"), [(0.0, 0.0), (None, None), (0.5, None)])
+async def test_a_call_that_is_cut_off_has_cost_nothing_where_none_does_and_its_tokens_stay_unknown(
+    known, cost, autojump_clock
+):
+    """In the run itself, and in one that goes on with it, whether or not the process could still say how it ended."""
+    answers = iter([True, False])
+
+    async def once_never(request):
+        if next(answers):
+            await trio.sleep_forever()
+        yield Completed(response(cost_usd=0.0))
+
+    provider = provider_of(once_never, cost=known)
+    host = host_of({"a": asking()}, provider=provider)
+    journal, killed = MemoryJournal(), MemoryJournal()
+    workflow = flow(host, act("a"), config={"timeout": 1})
+    cut = await run(workflow, journal=journal, run_id="r")
+    assert (cut.status, cut.total_tokens, cut.total_cost_usd) == ("timeout", None, cost)
+    for entry in journal.entries("r"):
+        if entry.kind not in ("step_finished", "run_finished"):
+            killed.append(entry)
+    for kept in (journal, killed):
+        answers = iter([False])
+        async with treadle.open(host=host, journal=kept) as session:
+            done = await session.resume("r")
+        assert (done.status, done.total_tokens, done.total_cost_usd) == ("success", None, cost)
+
+
+async def test_embeddings_that_fail_cost_nothing_where_nothing_does():
+    async def embed(ctx):
+        await ctx.embed(EmbedRequest(model="e", inputs=("a",)))
+
+    async def fails(self, request):
+        raise UnavailableError("x", provider="double")
+
+    result, recorder, journal = await ask_once(provider_of(embed=fails), embed)
+    assert (result.total_tokens, result.total_cost_usd) == (None, 0.0)
+    assert [entry.data["may_have_cost"] for entry in journal.kept if entry.kind == "model_call_finished"] == [True]
+    assert heard(recorder, ModelCallFailed) == []

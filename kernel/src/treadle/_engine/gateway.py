@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import field, replace
 from functools import partial
@@ -49,7 +49,6 @@ __all__ = ["CallSite", "Gateway"]
 
 
 _Prepared = tuple["Provider", ModelRequest]
-_Price = Callable[[ModelResponse], Awaitable[ModelResponse]]
 
 
 @dataclass(slots=True)
@@ -99,7 +98,7 @@ class Gateway:
             async with aclosing(_alone(Completed(recalled))) as only:
                 yield only
             return
-        events = _Call(site, own.name, partial(self._priced, own), request=request)
+        events = _Call(site, own, request=request)
         try:
             async with _through(layers, partial(self._attempts, own, site))(request) as events.source:
                 yield events if layers else events.source
@@ -126,7 +125,7 @@ class Gateway:
             # Errors of these classes ask the next one. Who cannot be opened is passed over, whatever the error.
             passing: tuple[type[Exception], ...] = () if only else (Exception,)
             try:
-                provider, asked = await self._prepared(each, own, request)
+                provider, asked = await self._prepared(each, own, request, site.run)
                 passing = () if only else (ProviderError, ConfigurationError)
                 async with self._attempt(provider, asked, site) as events:
                     if not only:
@@ -141,7 +140,7 @@ class Gateway:
                 return
         raise all_failed(failures) from failures[-1].error
 
-    async def _prepared(self, candidate: Candidate, own: Provider, request: ModelRequest) -> _Prepared:
+    async def _prepared(self, candidate: Candidate, own: Provider, request: ModelRequest, run: Run) -> _Prepared:
         """The open provider and the request as it takes it.
 
         :raises UnsupportedError: it does not; then it is not opened.
@@ -159,12 +158,19 @@ class Gateway:
         if refusals := built.refusals(request):
             raise UnsupportedError(refused(name, refusals), provider=name)
         # What a workflow sets for its own provider is not sent along to another one of that kind.
-        return await self._session.provider(name, self._overrides if name == own.name else {}), request
+        return await self._opened(name, self._overrides if name == own.name else {}, run), request
+
+    async def _opened(self, name: str, overrides: dict[str, dict[str, Any]], run: Run) -> Provider:
+        """The provider, which knows what it has answered in the run so far."""
+        provider = await self._session.provider(name, overrides)
+        if (earlier := run._root._earlier) is not None:
+            earlier.tell(provider)
+        return provider
 
     @asynccontextmanager
     async def _attempt(self, provider: Provider, request: ModelRequest, site: CallSite) -> AsyncIterator[_Metered]:
         """One provider asked once, through the layers of each candidate."""
-        events = _Metered(site, provider.name, partial(self._priced, provider))
+        events = _Metered(site, provider)
         if site.budgets:
             events.reserved = await Reservation.of(provider, request, site)
             request = cast(ModelRequest, events.reserved.call.request)
@@ -178,7 +184,7 @@ class Gateway:
             if events.is_awaited and not events.begun:
                 raise _incomplete(provider.name)  # a layer has swallowed what happened
             if events.response is None:
-                site.meter.add_unknown()  # the step left before the end
+                site.meter.add(Usage(), events.known_usd)  # the step left before the end
         except BaseException as error:
             cause = lone_error(error)
             if events.response is None:
@@ -192,20 +198,19 @@ class Gateway:
         may_have_cost = events.begun or _may_have_cost(error)
         data: dict[str, Any] = {"error": _error_text(error), "may_have_cost": may_have_cost}
         if may_have_cost:
-            site.meter.add_unknown()
+            site.meter.add(Usage(), events.known_usd)
             data |= _reserved(events.reserved)
-        else:
-            events.settle(0.0)
+        events.settle(None if may_have_cost else 0.0)
         if not isinstance(error, Exception):
             return  # cancelled: in the journal, a call without an end is one whose outcome is unknown
         run.record("model_call_finished", site.step_id, site.attempt, events.ordinal, data)
-        if run.hub.active:
+        if events.is_told:
             seconds = trio.current_time() - events.started
             run.hub.send(
                 ModelCallFailed(
                     run_id=run.run_id,
                     step_id=site.step_id,
-                    provider=events.provider_name,
+                    provider=events.provider.name,
                     error=data["error"],
                     seconds=seconds,
                 )
@@ -217,42 +222,27 @@ class Gateway:
         if isinstance(recalled, EmbedResponse):
             return recalled
         name = self.provider_name()
-        provider = await self._session.provider(name, self._overrides)
-        reserved = await Reservation.of(provider, request, site) if site.budgets else None
-        run, meter, ordinal = site.run, site.meter, next(site.ordinals)
-        data: dict[str, Any] = {"request": request, "provider": name, **_reserved(reserved)}
+        provider = await self._opened(name, self._overrides, site.run)
+        run, meter, events = site.run, site.meter, _Metered(site, provider)
+        events.reserved = await Reservation.of(provider, request, site) if site.budgets else None
         try:
-            run.record("model_call_started", site.step_id, site.attempt, ordinal, data)
+            events.begin(request)
             await settle(run)
             response = await provider.embed(request)
         except BaseException as error:
-            may_have_cost = _may_have_cost(error)
-            data = {"error": _error_text(error), "may_have_cost": may_have_cost}
-            if may_have_cost:
-                meter.add_unknown()
-                data |= _reserved(reserved)
-            if reserved is not None:
-                reserved.settle(None if may_have_cost else 0.0)
-            if isinstance(error, Exception):
-                run.record("model_call_finished", site.step_id, site.attempt, ordinal, data)
+            self._failed(error, events)
             raise
         if response.cost_usd is None:
             cost = await self._session.price(provider, response.model, response.usage)
             response = replace(response, cost_usd=cost)
-        if reserved is not None:
-            reserved.settle(response.cost_usd, response.usage)
+        events.settle(response.cost_usd, response.usage)
         meter.add(response.usage, response.cost_usd)
         meter.model, meter.provider = response.model, response.provider
         for warning in response.warnings:
             run.warn(site.step_id, warning)
-        run.record("model_call_finished", site.step_id, site.attempt, ordinal, {"response": response})
+        run.record("model_call_finished", site.step_id, site.attempt, events.ordinal, {"response": response})
         await settle(run)
         return response
-
-    async def _priced(self, provider: Provider, response: ModelResponse) -> ModelResponse:
-        if response.cost_usd is not None:
-            return response
-        return response.with_cost(await self._session.price(provider, response.model, response.usage))
 
 
 def _reserved(reservation: Reservation | None) -> dict[str, Any]:
@@ -320,8 +310,7 @@ class _Metered:
     """Events on their way to the step: the first text is timed; the response is priced, counted and journalled."""
 
     site: CallSite
-    provider_name: str
-    price: _Price
+    provider: Provider
     source: AsyncIterator[StreamEvent] = field(init=False)
     ordinal: int = 0
     started: float = field(default_factory=trio.current_time)
@@ -330,17 +319,23 @@ class _Metered:
     timed: bool = False
     response: ModelResponse | None = None
     reserved: Reservation | None = None
+    known_usd: float | None = None
+    """What the call costs where it is not heard to its end."""
+    is_told: bool = False
     _ahead: StreamEvent | None = None
 
-    def begin(self, request: ModelRequest) -> None:
+    def begin(self, request: ModelRequest | EmbedRequest) -> None:
         """Tell journal and observers of the call, which is about to be made."""
-        site, run, provider = self.site, self.site.run, self.provider_name
+        site, run, provider = self.site, self.site.run, self.provider.name
         self.ordinal = next(site.ordinals)
         data: dict[str, Any] = {"request": request, "provider": provider, **_reserved(self.reserved)}
+        if self.provider.known_cost(request.model) == 0 and not self.provider.cost_of(request):
+            data["known_usd"] = self.known_usd = 0.0
         if site.asked is not request and site.asked is not None:
             data["asked"] = site.asked
         run.record("model_call_started", site.step_id, site.attempt, self.ordinal, data)
-        if run.hub.active:
+        if run.hub.active and isinstance(request, ModelRequest):
+            self.is_told = True
             run.hub.send(ModelCallStarted(run_id=run.run_id, step_id=site.step_id, provider=provider, request=request))
 
     def settle(self, cost_usd: float | None, usage: Usage | None = None) -> None:
@@ -364,7 +359,7 @@ class _Metered:
             event = await self.source.__anext__()
         except StopAsyncIteration:
             if self.response is None:
-                raise _incomplete(self.provider_name) from None
+                raise _incomplete(self.provider.name) from None
             raise
         if type(event) is Completed:
             event = await self._complete(event)
@@ -375,7 +370,11 @@ class _Metered:
         return event
 
     async def _complete(self, event: Completed) -> Completed:
-        response = self.response = await self.price(event.response)
+        response = event.response
+        if response.cost_usd is None:
+            price = self.site.run.session.price
+            response = response.with_cost(await price(self.provider, response.model, response.usage))
+        self.response = response
         self.settle(response.cost_usd, response.usage)
         site, run = self.site, self.site.run
         site.answered = True

@@ -37,7 +37,3 @@ class Meter:
         self.add(response.usage, response.cost_usd)
         self.model, self.provider = response.model, response.provider
         self.finish_reason = response.finish_reason
-
-    def add_unknown(self) -> None:
-        """Count a call that was begun and not heard to its end: it cost something, and nobody said what."""
-        self.add(Usage(), None)

@@ -25,12 +25,13 @@ from treadle.contracts.results import Pending, RunResult, RunStatus, StepResult,
 from treadle.contracts.step import StepOutcome
 from treadle.contracts.tool import Tool
 from treadle.errors import ConfigurationError, StepError, ToolError
-from treadle.messages import EmbedResponse, ModelRequest, ModelResponse, dump
+from treadle.messages import EmbedResponse, ModelRequest, ModelResponse, Usage, dump
 from treadle.redaction import Redactor, has_placeholder, without_hashes
 
 if TYPE_CHECKING:
     from treadle._plugins import Host
     from treadle.contracts.journal import Journal, JournalEntry
+    from treadle.contracts.provider import Provider
 
 __all__ = ["Record", "RecordedCall", "StepRecord"]
 
@@ -134,7 +135,7 @@ class StepRecord:
         """Add what the model calls of the last attempt have cost, whether or not they are ever asked for again."""
         for call in self.model_calls:
             if call.may_have_cost:
-                meter.add_unknown()
+                meter.add(Usage(), call.told.get("known_usd"))
             elif "response" in (call.answer or {}):
                 meter.add(call.answer["response"].usage, call.answer["response"].cost_usd)  # type: ignore[index]
 
@@ -201,6 +202,7 @@ class Record:
         """Steps that had failed when another process went on, and whose child runs go on where they were."""
         self._spent: list[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = []
         self._unheard: dict[tuple[str, int, int], Mapping[str, Any]] = {}
+        self._told: set[Provider] = set()
         self._last = 0.0
         for entry in entries:
             if entry.kind not in ("run_started", "run_resumed") or entry.step:
@@ -220,6 +222,13 @@ class Record:
         """
         calls = [*self._spent, *((place, begun, begun) for (place, *_), begun in self._unheard.items())]
         return sum(_cost(*call) for place, *call in calls if not path or place == path or place.startswith(f"{path}."))
+
+    def tell(self, provider: Provider) -> None:
+        """Let a provider know, once, what it has answered. Requests are made as it reads them: most never do."""
+        if provider not in self._told:
+            self._told.add(provider)
+            calls = (begun for _, end, begun in self._spent if "response" in end)
+            provider.catch_up(each["request"] for each in calls if each.get("provider") == provider.name)
 
     @property
     def fixed(self) -> Collection[str]:

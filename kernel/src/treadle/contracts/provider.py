@@ -128,6 +128,12 @@ class Provider(ABC):
         """
         return ()
 
+    def catch_up(self, requests: Iterable[ModelRequest | EmbedRequest]) -> None:
+        """What it was asked and has answered in a run that is gone on with, in order; in this process or in others.
+
+        Told once for each such run, before its first exchange there. For doubles, whose replies follow on each other.
+        """
+
     @abstractmethod
     def exchange(self, request: ModelRequest) -> Exchange:
         """Send the request and give its events.

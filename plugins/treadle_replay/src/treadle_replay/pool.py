@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -52,7 +53,7 @@ class Pool:
             return None
         content = hashed_content(request)
         digest = content_hash(content)
-        key = next((each for each in (*self._keys(request.key), digest) if self._replies.get(each)), None)
+        key = self._key_of(request.key, digest)
         if key is None:
             return None
         replies, played = self._replies[key], self._played.setdefault(key, set())
@@ -76,13 +77,30 @@ class Pool:
         """The most that a reply which is left for the request says that it cost; 0 where there is none."""
         if not self._replies:
             return 0.0
-        keys = (*self._keys(request.key), content_hash(hashed_content(request)))
-        key = next((each for each in keys if self._replies.get(each)), None)
+        key = self._key_of(request.key, content_hash(hashed_content(request)))
         if key is None:
             return 0.0
         played = self._played.get(key, ())
         left = [each for at, each in enumerate(self._replies[key]) if at not in played] or self._replies[key]
         return max(each.cost_usd or 0.0 for each in left)
+
+    def catch_up(self, requests: Iterable[ModelRequest | EmbedRequest]) -> None:
+        """Count as played what these were answered with, in an earlier process of a run; what counts already does not
+        count twice.
+        """
+        if not self._replies:
+            return
+        seen: Counter[str] = Counter()
+        for request in requests:
+            key = self._key_of(request.key, content_hash(hashed_content(request)))
+            if key is not None:
+                seen[key] += 1
+                if len(self._played.get(key, ())) < seen[key]:
+                    self.choose(request)
+
+    def _key_of(self, key: str, digest: str) -> str | None:
+        """Under what the replies are for a request with that key and that hash."""
+        return next((each for each in (*self._keys(key), digest) if self._replies.get(each)), None)
 
     def _keys(self, key: str) -> Iterator[str]:
         """The key, and where the file is not a recording of ours, what it is called within its child workflow."""

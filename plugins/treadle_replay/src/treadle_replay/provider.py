@@ -148,13 +148,18 @@ class MockProvider(Provider):
         settings = self.settings
         return self._loaded is not None or settings.responses_file is not None or settings.responses is not None
 
+    def catch_up(self, requests: Iterable[ModelRequest | EmbedRequest]) -> None:
+        """Go on in lists of replies where an earlier process of the run has stopped."""
+        if self._has_replies:
+            self.pool().catch_up(requests)
+
     def known_cost(self, response_model: str) -> float | None:
         """Nothing."""
         return 0.0
 
     def cost_of(self, request: ModelRequest | EmbedRequest) -> float | None:
         """The most that a reply which is left for the request says that it cost."""
-        return self.pool().most_cost(request)
+        return self.pool().most_cost(request) if self._has_replies else 0.0
 
     def exchange(self, request: ModelRequest) -> Exchange:
         """Give the reply, in pieces of a word where ``request.stream`` asks for it.
