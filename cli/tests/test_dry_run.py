@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 FLOW = """\
 name: report
 config: {provider: openai, model: gpt-4o-mini}
@@ -59,6 +61,7 @@ def test_every_step_is_shown_in_order_as_far_as_it_is_known(tmp_path: Path):
         "3. save: tool (after check)\n"
         "   tools: file_write\n"
         '   tool_args: {"path": "out.txt", "content": "{state.verdict}"}\n'
+        "   'verdict' is written by step 'check'\n"
         "\n"
         "2 first calls of models, about N tokens to read, $0.0000048 and what the replies cost; nothing was called\n"
     )
@@ -112,5 +115,151 @@ steps:
     assert [each["id"] for each in data["steps"]] == ["plan", "each", "each.draft", "each.check"]
     draft, check = data["steps"][2:]
     assert draft["calls"][0]["messages"][-1]["content"] == "dry: {item}, {state.plan}"
-    assert (draft["from_steps"], check["from_steps"]) == ({"plan": "plan"}, {"draft": "each.draft"})
+    assert (draft["from_steps"], check["from_steps"]) == ({"plan": ["plan"]}, {"draft": ["each.draft"]})
     assert (data["model_calls"], data["is_complete"]) == (3, False)
+
+
+CHILD = """\
+name: outer
+config: {provider: mock}
+state: {who: Ann, kind: post}
+steps:
+  - {id: first, type: llm_call, prompt: Name one, output: named}
+  - id: sub
+    type: subworkflow
+    depends_on: [first]
+    isolated_state: ISOLATED
+    input: {who: "Bob and {state.who}", n: state.who, m: state.named, t: "So {state.named}"}
+    workflow_inline:
+      name: inner
+      state: {who: Carl, own: mine, kind: none}
+      steps:
+        - {id: say, type: llm_call, prompt: "{state.who} {state.n} {state.m} {t} {own} {kind} {named}"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("isolated", "said"),
+    [
+        ("false", "Bob and Ann Ann {state.m} So {state.named} mine post {named}"),
+        ("true", "Bob and Ann Ann {state.m} So {state.named} mine none {named}"),
+    ],
+)
+def test_a_workflow_inside_a_step_is_shown_with_what_it_is_given_as_far_as_that_is_known(tmp_path, isolated, said):
+    data = json.loads(dry_run(tmp_path, "--json", flow=CHILD.replace("ISOLATED", isolated)).stdout)
+    _, sub, say = data["steps"]
+    assert sub["fields"]["input"] == {"who": "Bob and Ann", "n": "Ann", "m": "state.named", "t": "So {state.named}"}
+    (message,) = say["calls"][0]["messages"]
+    assert message["content"] == said
+    assert say["from_steps"] == ({"m": ["sub"], "named": ["first"]} if isolated == "false" else {"m": ["sub"]})
+
+
+def test_an_agent_is_shown_with_its_tools_which_are_counted(tmp_path: Path):
+    """Of a file as of one in the step, and agents used as tools; a tool says itself what the document leaves out."""
+    (tmp_path / "desk.yaml").write_text(
+        "name: desk\nsystem_prompt: 'For {state.who}, {state.named}'\ntools: [file_read, http_request]\n"
+    )
+    flow = """\
+name: agents
+config: {provider: openai, model: gpt-4o-mini}
+state: {who: Ann}
+steps:
+  - {id: plain, type: agent, agent: {name: plain}, prompt: Hi}
+  - {id: call, type: llm_call, prompt: Hi, tools: [{name: file_read}, {name: http_request}], output: named}
+  - {id: inline, type: agent, agent: {name: d, tools: [file_read, {name: http_request}]}, prompt: Hi}
+  - {id: file, type: agent, depends_on: [call], agent: desk.yaml, prompt: "Hi {who}"}
+  - id: above
+    type: agent
+    agent:
+      name: above
+      tools: [{name: ask, agent: desk.yaml}]
+      output_schema: {type: json_schema, schema: {type: object, properties: {a: {type: string}}}}
+    prompt: Hi
+"""
+    done = dry_run(tmp_path, "--json", flow=flow)
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    file = data["steps"][3]
+    tokens = [each["calls"][0]["input_tokens"] for each in data["steps"]]
+    assert [each["tools"] for each in data["steps"]] == [
+        [],
+        ["file_read", "http_request"],
+        ["file_read", "http_request"],
+        ["file_read", "http_request"],
+        ["ask", "final_result"],
+    ]
+    assert tokens[1] == tokens[2] > tokens[0] + 200
+    assert tokens[3] > tokens[2]
+    assert tokens[4] > tokens[0] + 50
+    assert [each["content"] for each in file["calls"][0]["messages"]] == ["For Ann, {state.named}", "Hi Ann"]
+    assert (file["from_steps"], data["is_complete"]) == ({"named": ["call"]}, True)
+
+
+ROUTED = """\
+name: routed
+state: {kind: bug, files: [a, b], size: 3}
+steps:
+  - id: route
+    type: router
+    depends_on: [sort]
+    conditions:
+      - {expression: "state.kind == 'bug'", target: bug}
+      - {expression: "state.kind == 'bill'", target: bill}
+    default: other
+"""
+
+
+def test_what_is_written_in_branches_is_written_by_one_of_them(tmp_path: Path):
+    write = (
+        "{id: ID, type: tool, tool_name: shell_command, tool_args: {command: ls}, depends_on: [ON], output: handled}"
+    )
+    read = '{id: ID, type: tool, tool_name: shell_command, tool_args: {command: "ls {handled}"}, depends_on: [ON]}'
+    steps = [write.replace("ID", "sort").replace("[ON]", "[]")]
+    steps += [write.replace("ID", each).replace("ON", "route") for each in ("bug", "bill", "other")]
+    steps += [write.replace("ID", "fix").replace("ON", "bug").replace("output", "when: state.size > 1, output")]
+    steps += [
+        read.replace("ID", name).replace("ON", on)
+        for name, on in (
+            ("all", "bug, bill, other"),
+            ("one", "bug"),
+            ("fixed", "fix"),
+            ("either", "bug, fix"),
+            ("routed", "route"),
+        )
+    ]
+    steps += [
+        write.replace("ID", "join").replace("ON", "bug, bill, other"),
+        read.replace("ID", "end").replace("ON", "join"),
+    ]
+    flow = ROUTED + "".join(f"  - {each}\n" for each in steps)
+    data = json.loads(dry_run(tmp_path, "--json", flow=flow).stdout)
+    origins = {each["id"]: each["from_steps"].get("handled") for each in data["steps"]}
+    assert origins["all"] == ["sort", "bug", "bill", "other"]
+    assert (origins["one"], origins["routed"], origins["end"]) == (["bug"], ["sort"], ["join"])
+    assert (origins["fixed"], origins["either"]) == (["fix"], ["bug", "fix"])
+    assert "   'handled' is written by one of the steps 'bug', 'fix'\n" in dry_run(tmp_path, flow=flow).stdout
+
+
+def test_fields_are_shown_as_they_are_written_in_their_order_and_filled_where_they_can_be(tmp_path: Path):
+    flow = ROUTED.replace("[sort]", "[]")
+    for each in ("bug", "bill", "other"):
+        flow += f"  - {{id: {each}, type: tool, tool_name: file_read, depends_on: [route], tool_args: {{path: "
+        flow += '"{kind}.txt", max_bytes: state.size}}\n'
+    flow += "  - id: each\n    type: foreach\n    items: state.files\n    step: {type: tool, tool_name: file_read, "
+    flow += 'tool_args: {path: "{item}"}}\n'
+    done = dry_run(tmp_path, flow=flow)
+    assert done.stdout.startswith(
+        "1. route: router\n"
+        "   conditions.0.expression: state.kind == 'bug'\n"
+        "   conditions.1.expression: state.kind == 'bill'\n"
+        "2. bug: tool (after route)\n"
+        "   tools: file_read\n"
+        '   tool_args: {"path": "bug.txt", "max_bytes": 3}\n'
+    ), done.stderr
+    assert "each: foreach\n   items: state.files\n" in done.stdout
+    assert done.stdout.endswith("\nno call of a model is known beforehand; nothing was called\n")
+
+
+def test_a_workflow_that_asks_no_model_says_so(tmp_path: Path):
+    flow = "name: n\nsteps: [{id: a, type: tool, tool_name: file_read, tool_args: {path: x}}]\n"
+    assert dry_run(tmp_path, flow=flow).stdout.endswith("\nno call of a model; nothing was called\n")

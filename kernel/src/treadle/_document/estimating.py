@@ -35,8 +35,8 @@ class Pricing(Protocol):
 class CallEstimate:
     """One call of a model, estimated. What nobody knows is None.
 
-    :param input_tokens: by the deployment's token counter; a token for four characters where it has none, and of tools.
-        Attachments are not counted.
+    :param input_tokens: by the deployment's token counter; a token for four characters where it has none, and of tools
+        and the shape of the reply. Attachments are not counted.
     :param most_output_tokens: the request's ``max_tokens``.
     :param input_usd: what reading costs.
     :param most_usd: what the call costs with a reply of ``most_output_tokens``.
@@ -63,7 +63,8 @@ async def estimate(session: Pricing, workflow: Workflow, request: ModelRequest) 
     read = (
         sum(map(_tokens, request.messages)) if counter is None else counter.count(request.messages, model=request.model)
     )
-    read += len(json.dumps([dump(tool) for tool in request.tools])) // _CHARACTERS if request.tools else 0
+    beside = [dump(each) for each in (*request.tools, request.output) if each is not None]
+    read += len(json.dumps(beside)) // _CHARACTERS if beside else 0
     most = request.max_tokens
 
     async def price(written: int) -> float | None:

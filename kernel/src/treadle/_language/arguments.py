@@ -68,26 +68,23 @@ class ArgumentTree(DocumentField):
         StateError where the state has nothing at a path.
         """
 
-        def fill(node: Any) -> Any:
-            match node:
-                case Template():
-                    return node.render(state, names, strict=strict, warn=warn)
-                case StatePath():
-                    value = look_up(state, node.parts)
-                    if value is MISSING:
-                        path = excerpt(f"state.{node}", 200)
-                        raise StateError(f"{path} is missing, so it cannot be passed as an argument")
-                    return value
-                case _Untouched():
-                    return node.value
-                case dict():
-                    return {key: fill(below) for key, below in node.items()}
-                case list():
-                    return [fill(below) for below in node]
-                case _:
-                    return node
+        def passed(path: StatePath) -> Any:
+            value = look_up(state, path.parts)
+            if value is MISSING:
+                shown = excerpt(f"state.{path}", 200)
+                raise StateError(f"{shown} is missing, so it cannot be passed as an argument")
+            return value
 
-        return fill(self._tree)
+        return _filled(self._tree, lambda text: text.render(state, names, strict=strict, warn=warn), passed)
+
+    def preview(self, state: Mapping[str, Any], is_open: Callable[[Reference | StatePath], bool]) -> Any:
+        """The arguments as far as they are known: what is still to come stays as it is written."""
+
+        def passed(path: StatePath) -> Any:
+            value = MISSING if is_open(path) else look_up(state, path.parts)
+            return f"state.{path}" if value is MISSING else value
+
+        return _filled(self._tree, lambda text: text.preview(state, is_open), passed)
 
     def leaves(self) -> Iterator[tuple[tuple[Part, ...], Template | StatePath]]:
         """Each template and path within, with its place: the keys and indices that lead to it."""
@@ -149,6 +146,23 @@ def faults(written: Any) -> Iterator[tuple[tuple[Part, ...], TemplateError]]:
                 Template.compile(node)
             except TemplateError as error:
                 yield place, error
+
+
+def _filled(node: Any, text: Callable[[Template], str], passed: Callable[[StatePath], Any]) -> Any:
+    """The arguments as new containers, with what these make of templates and paths."""
+    match node:
+        case Template():
+            return text(node)
+        case StatePath():
+            return passed(node)
+        case _Untouched():
+            return node.value
+        case dict():
+            return {key: _filled(below, text, passed) for key, below in node.items()}
+        case list():
+            return [_filled(below, text, passed) for below in node]
+        case _:
+            return node
 
 
 def _walk(tree: Any) -> Iterator[tuple[tuple[Part, ...], Any]]:

@@ -128,7 +128,7 @@ class Provider(ABC):
         """
         return ()
 
-    def catch_up(self, requests: Iterable[ModelRequest | EmbedRequest]) -> None:
+    def catch_up(self, requests: Iterable[ModelRequest | EmbedRequest]) -> None:  # noqa: B027 - most need not know
         """What it was asked and has answered in a run that is gone on with, in order; in this process or in others.
 
         Told once for each such run, before its first exchange there. For doubles, whose replies follow on each other.

@@ -431,6 +431,13 @@ class Step(BaseModel, ABC):
         Called when the workflow is checked, on a step whose own fields are right.
         """
 
+    def child_start(self, field: str) -> tuple[ArgumentTree | None, bool]:
+        """Values on top of the state of the workflow named in that field, and whether it starts over this one's state.
+
+        Asked where a run is shown beforehand.
+        """
+        return None, True
+
     def model_requests(self, config: RunConfig) -> Iterable[ModelRequest]:
         """Requests such as the step will make, with templates as they stand for the texts.
 
@@ -452,6 +459,6 @@ def _language_values(step: Step) -> Iterator[tuple[str, Any]]:
         elif isinstance(value, BaseModel):
             pending.extend((f"{place}.{name}", getattr(value, name)) for name in reversed(type(value).model_fields))
         elif isinstance(value, Mapping):
-            pending.extend((f"{place}.{key}", item) for key, item in value.items())
+            pending.extend((f"{place}.{key}", item) for key, item in reversed(list(value.items())))
         elif isinstance(value, list | tuple):
-            pending.extend((f"{place}.{index}", item) for index, item in enumerate(value))
+            pending.extend((f"{place}.{index}", value[index]) for index in reversed(range(len(value))))

@@ -12,14 +12,17 @@ __all__ = ["check_agent"]
 _At = tuple[AgentDefinition, str, "LoadedDocument[BaseModel] | None", tuple[str, ...]]
 
 
-def check_agent(check: DocumentCheck, agent: str | AgentDefinition, *, field: str) -> None:
+def check_agent(check: DocumentCheck, agent: str | AgentDefinition, *, field: str) -> dict[str, AgentDefinition]:
     """Load an agent's file and those of the agents it uses as tools; look up their tools and classes.
+
+    It gives the definitions that were loaded, by file.
 
     Agents that use each other in a circle are an error, told with the way round. A file is looked at once. It takes no
     recursion: there may be any number of agents below each other.
     """
     pending: list[_At] = []
     seen: set[str] = set()
+    found: dict[str, AgentDefinition] = {}
 
     def enter(
         named: str | AgentDefinition, at: str, of: LoadedDocument[BaseModel] | None, way: tuple[str, ...]
@@ -35,6 +38,7 @@ def check_agent(check: DocumentCheck, agent: str | AgentDefinition, *, field: st
             return
         document = check.load(named, AgentDefinition, field=at, of=of)
         if document is not None:
+            found[named] = document.value
             pending.append((document.value, "", document, (*way, named)))
 
     enter(agent, field, None, ())
@@ -58,3 +62,4 @@ def check_agent(check: DocumentCheck, agent: str | AgentDefinition, *, field: st
             seen.add(way[-1])
         for index, other in definition.agent_tools:
             enter(other.agent, f"{prefix}tools.{index}.agent", of, way)
+    return found

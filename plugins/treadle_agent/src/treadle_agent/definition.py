@@ -17,11 +17,12 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails
 
-from treadle import Template, close_match
+from treadle import Template, ToolSpec, close_match
 from treadle_loop.response_schema import ResponseSchema, SchemaBlock
 from treadle_loop.tools import FINAL_TOOL
 
 __all__ = [
+    "MESSAGE",
     "AgentDefinition",
     "AgentTool",
     "Constraints",
@@ -29,7 +30,16 @@ __all__ = [
     "LoopPolicy",
     "MemorySettings",
     "RegisteredTool",
+    "agent_spec",
 ]
+
+MESSAGE: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"message": {"type": "string", "description": "what to ask or tell the agent"}},
+    "required": ["message"],
+    "additionalProperties": False,
+}
+"""The arguments of an agent that is used as a tool."""
 
 _NAME = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
 
@@ -196,6 +206,11 @@ def _no_tool(name: str, names: list[str]) -> str:
     match = close_match(name, names)
     remedy = f"did you mean '{match}'?" if match else "list it under tools as well"
     return f"the agent has no tool '{name}'; {remedy}"
+
+
+def agent_spec(name: str, description: str) -> ToolSpec:
+    """An agent as the model of another one sees it."""
+    return ToolSpec(name=name, description=description, parameters=MESSAGE)
 
 
 AgentTool.model_rebuild()

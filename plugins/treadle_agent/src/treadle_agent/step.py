@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from treadle import (
     DocumentCheck,
@@ -20,10 +20,11 @@ from treadle import (
     StepOutcome,
     SystemMessage,
     Template,
+    ToolSpec,
     UserMessage,
 )
 from treadle_agent.checking import check_agent
-from treadle_agent.definition import AgentDefinition, FileOrDefinition
+from treadle_agent.definition import AgentDefinition, AgentTool, FileOrDefinition, agent_spec
 from treadle_loop.attachments import (
     Attachment,
     attachment_references,
@@ -34,9 +35,11 @@ from treadle_loop.attachments import (
 from treadle_loop.conversation_field import ConversationField, conversation_path
 from treadle_loop.loop import Outcome
 from treadle_loop.opening import open_turn
+from treadle_loop.response_schema import ModelBlock
 
 if TYPE_CHECKING:
     from treadle_agent.turn import AgentReply, Approve
+    from treadle_loop.shapes import Shape
 
 __all__ = ["AgentStep"]
 
@@ -68,6 +71,7 @@ class AgentStep(Step):
     )
     prompt: Template = Field(description="the user turn")
     attachments: tuple[Attachment, ...] = Field(default=(), description="images, PDFs and audio sent with the prompt")
+    _files: dict[str, AgentDefinition] = PrivateAttr(default_factory=dict)  # as they were when the step was checked
 
     @model_validator(mode="before")
     @classmethod
@@ -140,7 +144,7 @@ class AgentStep(Step):
 
     def check_document(self, check: DocumentCheck) -> None:
         """Check the agent's file and those of the agents below it, and tell what its attachments ask for."""
-        check_agent(check, self.agent, field="agent")
+        self._files.update(check_agent(check, self.agent, field="agent"))
         for right in attachment_rights(self.attachments):
             check.ask(right)
 
@@ -159,21 +163,43 @@ class AgentStep(Step):
         return conversation_path(self.conversation)
 
     def model_requests(self, config: RunConfig) -> Iterable[ModelRequest]:
-        """The first request of an agent that is defined here, with its templates as they stand."""
-        agent = self.agent
-        if not isinstance(agent, AgentDefinition):
+        """The first request, with its templates as they stand; of an agent that is a file, once that was checked."""
+        agent = self._files.get(self.agent) if isinstance(self.agent, str) else self.agent
+        if agent is None:
             return
-        turn = UserMessage.of(self.prompt.source)
+        turn, tools, shape = UserMessage.of(self.prompt.source), [*self._specs(agent)], _shape(agent)
+        if tools and shape is not None:
+            from treadle_loop.tools import final_tool  # which brings the check of arguments
+
+            tools.append(final_tool(shape).spec)
         request = ModelRequest(
             key=self.id,
             model=agent.model or config.model or "",
             messages=(replace(turn, parts=(*turn.parts, *stand_ins(self.attachments))),),
+            tools=tuple(tools),
+            output=None if tools or shape is None else shape.output,
             temperature=agent.temperature,
             max_tokens=agent.max_tokens,
         )
         if agent.system_prompt is not None:
             request = replace(request, messages=(SystemMessage(text=agent.system_prompt.source), *request.messages))
         yield request
+
+    def _specs(self, agent: AgentDefinition) -> Iterator[ToolSpec]:
+        """What the agent's model sees, as far as documents tell: of registered tools, the names."""
+        for each in agent.tools:
+            if not isinstance(each, AgentTool):
+                yield ToolSpec(name=each if isinstance(each, str) else each.name)
+                continue
+            other = each.agent if isinstance(each.agent, AgentDefinition) else self._files.get(each.agent)
+            told = other.description if each.description is None and other is not None else each.description
+            yield agent_spec(each.name, told or "")
+
+
+def _shape(agent: AgentDefinition) -> Shape | None:
+    """Of its reply. A class is not imported for this: that it must be importable is checked."""
+    schema = agent.output_schema
+    return None if schema is None or isinstance(schema, ModelBlock) else schema.shape(agent.name)
 
 
 def _finish_reason(outcome: Outcome) -> str | None:

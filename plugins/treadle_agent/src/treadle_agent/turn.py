@@ -25,12 +25,11 @@ from treadle import (
     Template,
     ToolCallPart,
     ToolResultPart,
-    ToolSpec,
     TreadleError,
 )
 from treadle.contracts.results import json_value
 from treadle.nurseries import open_nursery
-from treadle_agent.definition import AgentDefinition, AgentTool
+from treadle_agent.definition import MESSAGE, AgentDefinition, AgentTool, agent_spec
 from treadle_agent.spending import Spending
 from treadle_loop.arguments import ArgumentCheck
 from treadle_loop.drivers import drive
@@ -47,12 +46,6 @@ Approve = Callable[[ToolCallPart], Awaitable[bool]]
 
 _MOST_TOLD = 500
 _UNNAMED = re.compile(r"[^\w.-]")
-_MESSAGE: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {"message": {"type": "string", "description": "what to ask or tell the agent"}},
-    "required": ["message"],
-    "additionalProperties": False,
-}
 
 
 class CannotStartError(StepError):
@@ -227,13 +220,11 @@ class AgentTurn:
                 self._registered_tool(self.definition, tool.name), max_calls=tool.max_calls
             )
         for _, other in self.definition.agent_tools:
-            spec = ToolSpec(
-                name=other.name,
-                description=self._definition_of(other).description if other.description is None else other.description,
-                parameters=_MESSAGE,
-            )
+            told = self._definition_of(other).description if other.description is None else other.description
             self._tools[other.name] = LoopTool(
-                spec=spec, check=ArgumentCheck(other.name, _MESSAGE), max_calls=other.max_calls
+                spec=agent_spec(other.name, told),
+                check=ArgumentCheck(other.name, MESSAGE),
+                max_calls=other.max_calls,
             )
             self._numbers[other.name] = count(1)
         # The model sees them in the order of the definition.

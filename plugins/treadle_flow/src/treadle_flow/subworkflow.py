@@ -86,6 +86,10 @@ class Subworkflow(Step):
             then=compare_keys,
         )
 
+    def child_start(self, field: str) -> tuple[ArgumentTree | None, bool]:
+        """Its ``input``, over this state unless it is isolated from it."""
+        return self.input, not self.isolated_state
+
     async def run(self, ctx: StepContext) -> StepOutcome:
         """Run it.
 
