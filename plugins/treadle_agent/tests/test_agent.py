@@ -99,11 +99,6 @@ async def test_what_cannot_start_raises() -> None:
     assert provider.requests == []
 
 
-def test_an_agent_without_a_model_is_refused() -> None:
-    with pytest.raises(AgentError, match="agent 'desk' names no model; set it in its file, or pass model="):
-        Agent({"name": "desk"})
-
-
 async def test_the_definition_s_own_model_wins_and_agents_below_that_name_none_have_the_given_one() -> None:
     from treadle import AssistantMessage, StopReason, ToolCallPart
 
@@ -155,6 +150,27 @@ async def test_so_is_one_of_a_turn() -> None:
     assert len(provider.requests) == 1, "nothing was asked"
     with pytest.raises(TypeError, match=r"^path: takes the path of a file; Agent\(\.\.\.\) takes a mapping, not dict$"):
         Agent.from_yaml(DESK)  # type: ignore[arg-type]
+
+
+async def test_an_agent_without_a_model_has_the_providers_and_is_refused_where_that_has_none() -> None:
+    provider = scripted("one")
+    async with treadle.open(host=host(provider)) as session:
+        assert (await Agent({"name": "desk"}, gateway=session).invoke("go")).reply == "one"
+        assert provider.requests[0].model == "scripted-1"
+        provider.default_model = lambda self: None  # type: ignore[method-assign]  # the class is this test's
+    async with treadle.open(host=host(provider)) as session:
+        with pytest.raises(AgentError) as caught:
+            await Agent({"name": "desk"}, gateway=session).invoke("go")
+    told = (
+        "agent 'desk': no model is set, and provider 'scripted' has no default; set it in its file, or pass model=..."
+    )
+    assert str(caught.value) == told
+
+
+def test_a_file_without_a_model_is_served_by_a_provider_that_has_one(tmp_path: Path) -> None:
+    file = tmp_path / "desk.yaml"
+    file.write_text("name: desk\n", encoding="utf-8")
+    assert Agent.from_yaml(file, provider="mock").invoke_sync("Hi").reply == "Mock response"
 
 
 def test_a_file_with_mistakes_is_refused_at_their_lines(tmp_path: Path) -> None:

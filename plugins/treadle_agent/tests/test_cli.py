@@ -286,3 +286,18 @@ async def test_a_line_that_nobody_waits_for_any_more_is_the_next_one_s(monkeypat
 def test_a_name_that_leads_elsewhere_is_no_name(tmp_path: Path, name: str) -> None:
     with pytest.raises(Exception, match="cannot be the name of a chat"):
         Saved(tmp_path, name)
+
+
+@pytest.mark.parametrize("command", [("run", "-m", "hi"), ("chat",)])
+async def test_a_file_without_a_model_is_asked_of_the_providers_own(command: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "plain.yaml").write_text("name: plain\n", encoding="utf-8")
+    settings = (
+        "providers:\n  one: {kind: mock, default_model: m1}\n  bare: {kind: generic_openai, base_url: 'http://h/v1'}\n"
+    )
+    (tmp_path / "treadle.yaml").write_text(settings, encoding="utf-8")
+    how, *more = command
+    done = await treadle("agent", how, "plain.yaml", "-p", "one", *more, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    done = await treadle("agent", how, "plain.yaml", "-p", "bare", *more, cwd=tmp_path)
+    told = "plain.yaml: no model is set, and provider 'bare' has no default; set it in the file, or pass --model"
+    assert (done.returncode, told in done.stderr.replace("\n", " ")) == (2, True), done.stderr

@@ -211,12 +211,15 @@ def _host(without: Sequence[str], tools: Sequence[str]) -> Host:
     return host.with_tools(tools, origin="--tools") if tools else host
 
 
-def _checked(file: str, host: Host, provider: str | None) -> Workflow:
+def _checked(file: str, host: Host, provider: str | None = None, model: str | None = None) -> Workflow:
     """The agent within a workflow of one step, so that it is checked as a workflow's would be."""
     step = {"id": "agent", "type": "agent", "agent": file, "prompt": "-"}
+    config = {"provider": provider, "model": model}
     try:
-        return treadle.build_workflow({"name": "agent", "steps": [step]}, host=host, config={"provider": provider})
+        return treadle.build_workflow({"name": "agent", "steps": [step]}, host=host, config=config)
     except DocumentError as error:
+        if missing := next((each.message for each in error.problems if each.code == "no-model"), None):
+            raise ConfigurationError(f"{file}: {missing}", hint="set it in the file, or pass --model") from error
         raise DocumentError(each if each.file else _of_file(each, file) for each in error.problems) from error
 
 
@@ -238,18 +241,10 @@ def _definition(workflow: Workflow, file: str) -> AgentDefinition:
 def _agent(file: str, host: Host, session: Any, **options: Any) -> Agent:
     from treadle_agent.agent import Agent
 
-    workflow = _checked(file, host, options.get("provider"))
+    workflow = _checked(file, host, options.get("provider"), options.get("model"))
     for warning in workflow.warnings:
         click.echo(str(warning), err=True)
-    definition = _definition(workflow, file)
-    if definition.model is None and options.get("model") is None:
-        name = options.get("provider") or host.default_provider()
-        options["model"] = getattr(host.get("provider", name).offer, "default_model", None)
-    if definition.model is None and options.get("model") is None:
-        raise ConfigurationError(
-            f"agent '{definition.name}' names no model", hint="set it in its file, or pass --model"
-        )
-    return Agent(definition, gateway=session, **options)
+    return Agent(_definition(workflow, file), gateway=session, **options)
 
 
 def _state(assignments: Sequence[str]) -> dict[str, Any]:

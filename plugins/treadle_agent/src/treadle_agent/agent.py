@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import PrivateAttr
 
 import treadle
-from treadle import StepContext, StepOutcome, Tool, ToolCallPart, TreadleError, Usage
+from treadle import DocumentError, StepContext, StepOutcome, Tool, ToolCallPart, TreadleError, Usage
 from treadle.threads import run_on_trio
 from treadle_agent import plugin
 from treadle_agent.definition import AgentDefinition
@@ -97,12 +97,11 @@ class Agent:
     :param gateway: the session (``treadle.open()``) whose providers are asked; a session of its own for each turn
         without one.
     :param tool_registry: tools that need not be installed; they win over those that are.
-    :param model: for a definition that names none, and for agents below it that do not.
+    :param model: for a definition that names none, and for agents below it that do not; the provider's own without it.
     :param provider: the provider; without it the deployment's.
     :param approve: asked about each call of the tools that the definition lists under ``approve``.
     :raises DocumentError: the mapping has problems, each told by its dotted field.
     :raises TypeError: something is of the wrong kind; it is named.
-    :raises AgentError: neither the definition nor ``model`` names a model.
     """
 
     def __init__(
@@ -134,10 +133,6 @@ class Agent:
         self._model = model or definition.model  # agents below that name none have it too
         self._provider = provider
         self._approve = approve
-        if self._model is None:
-            raise AgentError(
-                f"agent '{definition.name}' names no model", hint="set it in its file, or pass model=... (--model)"
-            )
 
     @classmethod
     def from_yaml(cls, path: str | os.PathLike[str], **options: Any) -> Agent:
@@ -161,7 +156,7 @@ class Agent:
         :param conversation: what an earlier turn gave; it is copied, not changed.
         :param state: what the system prompt's templates read.
         :param on_event: called with what happens in the turn; text comes piece by piece where the agent may stream.
-        :raises AgentError: the prompt is empty, the turn could not start, or it failed.
+        :raises AgentError: the prompt is empty, nothing names a model, the turn could not start, or it failed.
         """
         _check_kinds(
             ("prompt", prompt, str, "a text"),
@@ -180,6 +175,12 @@ class Agent:
                 return await self._turn(session, prompt, conversation, state or {}, on_event)
             except AgentError:
                 raise
+            except DocumentError as error:
+                if missing := next((each.message for each in error.problems if each.code == "no-model"), None):
+                    raise AgentError(
+                        f"agent '{self.definition.name}': {missing}", hint="set it in its file, or pass model=..."
+                    ) from error
+                raise AgentError(error.message, hint=error.hint) from error
             except TreadleError as error:
                 raise AgentError(error.message, hint=error.hint, transient=error.transient) from error
 
