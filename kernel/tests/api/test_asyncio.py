@@ -8,8 +8,9 @@ import inspect
 import signal
 import threading
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import trio
@@ -26,8 +27,11 @@ from treadle.testing import RecordingObserver, offering, scripted
 class Wait(Step):
     """Waits for ever, and says when it is ended."""
 
+    begun: ClassVar[Callable[[], object]] = staticmethod(lambda: None)
+
     async def run(self, ctx):
         try:
+            self.begun()
             await trio.sleep_forever()
         finally:
             ENDED.append(ctx.run_id)
@@ -99,17 +103,13 @@ def test_state_events_observers_and_the_id_are_passed_on(lab):
     assert kinds(told)[-1] == "RunFinished"
 
 
-def test_a_cancelled_task_cancels_its_run_and_no_other(lab):
+def test_a_cancelled_task_cancels_its_run_and_no_other(lab, monkeypatch):
     async def main() -> Any:
         async with treadle.open(host=lab) as session:
             begun = asyncio.Event()
             loop = asyncio.get_running_loop()
-
-            def on_event(event: Any) -> None:
-                if isinstance(event, StepFinished):
-                    loop.call_soon_threadsafe(begun.set)
-
-            task = asyncio.create_task(session.run(two(lab, "wait"), run_id="doomed", on_event=on_event))
+            monkeypatch.setattr(Wait, "begun", staticmethod(lambda: loop.call_soon_threadsafe(begun.set)))
+            task = asyncio.create_task(session.run(two(lab, "wait"), run_id="doomed"))
             await begun.wait()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):

@@ -100,7 +100,7 @@ async def test_a_tool_that_is_not_registered_fails_the_step_before_a_model_call(
         step = result.step_results["answer"]
         assert (step.attempts, step.error_classification) == (1, "permanent")
         assert step.error is not None
-        assert step.error.startswith(f"agent '{'inner' if agent['tools'] != ['look'] else 'desk'}': tool 'look' is not")
+        assert step.error.startswith(f"agent '{'inner' if agent['tools'] != ['look'] else 'desk'}': no tool 'look'")
     assert provider.requests == []
 
 

@@ -74,7 +74,7 @@ class AsyncioSession:
     ) -> AsyncIterator[AsyncioRunStream]:
         """As :meth:`Session.stream`, except that what is wrong with the file is raised when the context is entered."""
         how: dict[str, Any] = {"state": state, "observers": observers, "run_id": run_id}
-        held = Held(partial(_streaming, self._session, workflow, how))
+        held = Held(partial(self._session.stream, workflow, **how))  # called on trio: loading belongs to that thread
         reader = await held.open_within(self._held)
         try:
             yield AsyncioRunStream(held, reader)
@@ -90,14 +90,6 @@ class AsyncioSession:
             "session.start is for programs on trio; under asyncio await session.run(...) and cancel its task, "
             "or use session.stream(...) and cancel that"
         )
-
-
-@asynccontextmanager
-async def _streaming(
-    session: Session, workflow: Workflow | str | os.PathLike[str], how: dict[str, Any]
-) -> AsyncIterator[RunStream]:
-    async with session.stream(workflow, **how) as reader:  # made here, as loading belongs to this thread
-        yield reader
 
 
 class AsyncioRunStream:
