@@ -213,6 +213,16 @@ def test_a_misspelt_parameter_is_refused(host):
         treadle.open(host=host, tool=[Loud])
 
 
+def test_a_setting_of_a_run_that_is_given_as_a_parameter_is_told_its_place(host):
+    """`provider` is near `providers`, and means something else."""
+    with pytest.raises(TypeError) as caught:
+        treadle.open(host=host, provider="mock")
+    assert str(caught.value) == (
+        "there is no parameter 'provider'; a setting of a run is given to run() or load_workflow() as "
+        "config={'provider': ...}"
+    )
+
+
 async def test_a_file_run_in_the_session_sees_them(host, tmp_path):
     file = tmp_path / "f.yaml"
     file.write_text("name: x\nsteps: [{id: a, type: wave}]\n", encoding="utf-8")

@@ -12,6 +12,7 @@ from treadle._arguments import expect
 from treadle._plugins.host import OFFER_TYPES, Host
 from treadle._plugins.registry import hook_of
 from treadle._suggest import did_you_mean
+from treadle.contracts.config import RunConfig
 from treadle.contracts.offers import LayerOffer, Offer, Role
 from treadle.contracts.provider import Provider, ProviderLayer, ProviderSettings
 from treadle.contracts.tool import Tool
@@ -55,7 +56,9 @@ def extended_host(host: Host, extras: Extras) -> Host:
     """
     for key, value in extras.items():
         if key not in Extras.__annotations__:
-            raise TypeError(f"there is no parameter '{key}'; {did_you_mean(key, Extras.__annotations__)}")
+            setting = f"a setting of a run is given to run() or load_workflow() as config={{'{key}': ...}}"
+            meant = setting if key in RunConfig.model_fields else did_you_mean(key, Extras.__annotations__)
+            raise TypeError(f"there is no parameter '{key}'; {meant}")
         if key != "tools":
             kind, takes = (Iterable, "a list") if key == "layers" else (Mapping, "a mapping by name")
             expect(kind, takes, **{key: value})
