@@ -87,6 +87,23 @@ def test_the_suite_that_a_plugin_ships_is_run(program: Any, strangers: Callable[
     assert again["plugins"][0]["faults"] == data["plugins"][0]["faults"]
 
 
+def test_what_its_suite_warns_of_is_told_and_is_no_fault(program: Any, strangers: Callable[..., Path]) -> None:
+    slow = SUITE.replace(
+        '    async def odd():\n        raise KeyError("x")\n', "    async def odd():\n        slow()\n"
+    )
+    slow = slow.replace('"hello": lambda: check_tool(Wave, {}, expect="hi"),', "")
+    slow += "\nimport warnings\nfrom treadle.testing import BlockingWarning\n"
+    slow += "def slow():\n    warnings.warn('it held up everything', BlockingWarning)\n"
+    folder = wave(strangers, wave_checks=slow)
+    ended = program("plugins", "check", "wave", env=at(folder))
+    assert ended.out.splitlines()[2:] == ["  odd: warning: it held up everything"]
+    (checked,) = json.loads(program("plugins", "check", "wave", "--json", env=at(folder)).out)["plugins"]
+    assert [[each["ok"], each["fault"], each["warning"]] for each in checked["suite"]] == [
+        [True, None, None],
+        [True, None, "it held up everything"],
+    ]
+
+
 def test_what_no_label_of_the_suite_names_is_told_as_not_tried(program: Any, strangers: Callable[..., Path]) -> None:
     labels = SUITE.replace("tool wave", "tool waver")
     folder = wave(strangers, wave_checks=labels)

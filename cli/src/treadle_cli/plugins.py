@@ -179,6 +179,8 @@ def _print_checked(checked: CheckedPlugin, stdout: Channel) -> None:
     for each in suite:
         if each.fault:
             stdout.line(f"  {each.label}: {each.fault}")
+        if each.doubt:
+            stdout.line(f"  {each.label}: warning: {each.doubt}")
     if checked.untried:
         stdout.line(f"  not tried, as no label of its own checks names it: {', '.join(checked.untried)}")
 
@@ -197,7 +199,13 @@ def _checked_json(checked: CheckedPlugin) -> dict[str, Any]:
         "suite": None
         if checked.suite is None
         else [
-            {"label": each.label, "ok": not each.fault, "fault": each.fault or None, "seconds": round(each.seconds, 3)}
+            {
+                "label": each.label,
+                "ok": not each.fault,
+                "fault": each.fault or None,
+                "warning": each.doubt or None,
+                "seconds": round(each.seconds, 3),
+            }
             for each in checked.suite
         ],
     }

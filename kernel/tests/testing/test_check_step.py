@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from itertools import chain, repeat
+from typing import Any, ClassVar
 
 import pytest
 import trio
@@ -23,7 +25,7 @@ from treadle import (
     UserMessage,
     tool,
 )
-from treadle.testing import FakeContext, FakeSandbox, check_step, offering
+from treadle.testing import BlockingWarning, FakeContext, FakeSandbox, check_step, offering
 
 
 class Shout(Step):
@@ -313,3 +315,59 @@ async def test_a_step_of_a_test_without_an_engine_has_the_answers_that_are_given
     outcome = await Asks(id="a", type="asks").run(FakeContext(answers={"Which?": "a"}))
     assert outcome.value == "a"
     assert (await Asks(id="a", type="asks").run(FakeContext())).pending[0].question == "Which?"
+
+
+# --- steps that hold up everything ---
+
+
+class _Clock:
+    """A clock that goes on when a step says so."""
+
+    now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+class Works(Step):
+    """Works without a checkpoint, and waits with one, for as long as a test says of each of its runs."""
+
+    clock: ClassVar[_Clock]
+    busy: ClassVar[Iterator[float]]
+
+    async def run(self, ctx: StepContext) -> StepOutcome:
+        await trio.lowlevel.checkpoint()
+        self.clock.now += next(self.busy)
+        return StepOutcome()
+
+
+class Waits(Works):
+    async def run(self, ctx: StepContext) -> StepOutcome:
+        for _ in range(4):
+            self.clock.now += 0.2
+            await trio.lowlevel.checkpoint()
+        return StepOutcome()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
+    clock = Works.clock = _Clock()
+    monkeypatch.setattr("treadle.testing.cancellation.time", clock)
+    return clock
+
+
+async def test_a_step_that_blocks_whenever_it_runs_is_warned_of_and_is_no_failure(clock: _Clock) -> None:
+    Works.busy = chain([1.0, 0.75, 2.0], repeat(1.0))
+    with pytest.warns(BlockingWarning) as told:
+        await check_step(Works, {})
+    assert [str(each.message) for each in told] == [
+        "step 'Works' held up everything else for 0.8 s; what takes long without await is for ctx.run_blocking"
+    ]
+    assert told[0].filename == __file__
+
+
+async def test_a_step_that_was_slow_once_or_waits_at_checkpoints_is_not_warned_of(clock: _Clock) -> None:
+    """The first time may import what the others have; warnings are errors here."""
+    Works.busy = chain([5.0, 4.0], repeat(0.25))
+    await check_step(Works, {})
+    await check_step(Waits, {})

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from treadle._plugins.objects import offering
-    from treadle.testing.cancellation import check_cancellation
+    from treadle.testing.cancellation import BlockingWarning, check_cancellation
     from treadle.testing.context import FakeContext
     from treadle.testing.doubles import (
         EchoProvider,
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from treadle.testing.trimming import check_trim_policy
 
 __all__ = [
+    "BlockingWarning",
     "EchoProvider",
     "FakeContext",
     "FakeSandbox",
@@ -74,7 +75,7 @@ __all__ = [
 
 _HOMES = {
     "treadle._plugins.objects": "offering",
-    "treadle.testing.cancellation": "check_cancellation",
+    "treadle.testing.cancellation": "BlockingWarning check_cancellation",
     "treadle.testing.context": "FakeContext",
     "treadle.testing.doubles": "EchoProvider MemoryJournal RecordingObserver Reply ScriptedProvider reply scripted",
     "treadle.testing.fetchers": "check_attachment_fetcher",

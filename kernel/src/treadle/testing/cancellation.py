@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import gc
+import time
 import types
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec
 
@@ -16,13 +17,17 @@ import trio
 
 from treadle.nurseries import lone_error
 
-__all__ = ["Cut", "check_cancellation", "cut_at", "in_sentences", "leaving_nothing"]
+__all__ = ["BlockingWarning", "Cut", "check_cancellation", "cut_at", "holding", "in_sentences", "leaving_nothing"]
 
 P = ParamSpec("P")
 
 _MOST = 5_000
 _PATIENCE = 100
 """Cancellations that may be caught one after another before we stop waiting for the end."""
+
+
+class BlockingWarning(UserWarning):
+    """Something holds up everything else in the program while it works."""
 
 
 async def check_cancellation(function: Callable[[], Awaitable[Any]], *, what: str = "it") -> None:
@@ -149,6 +154,39 @@ class _Watch(trio.abc.Instrument):
             return False
         self._ours.update(above)
         return True
+
+
+class _Held(_Watch):
+    """Measures how long a task and those it starts let nothing else run."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.longest = 0.0
+        self._since = 0.0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self._since = time.perf_counter()
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        if self._is_ours(task):
+            self.note()
+
+    def note(self) -> None:
+        self.longest = max(self.longest, time.perf_counter() - self._since)
+
+
+@contextmanager
+def holding() -> Iterator[_Held]:
+    """For what runs inside: ``longest`` is the most seconds between two of its checkpoints."""
+    held, task = _Held(), trio.lowlevel.current_task()
+    held.begin(task)
+    held.before_task_step(task)
+    trio.lowlevel.add_instrument(held)
+    try:
+        yield held
+    finally:
+        trio.lowlevel.remove_instrument(held)
+        held.note()
 
 
 @types.coroutine

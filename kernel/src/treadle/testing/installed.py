@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import warnings
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,7 @@ from treadle._plugins import Host, PluginReport, PluginState
 from treadle._plugins.finding import distribution_of, list_entry_points, load_entry_point
 from treadle._plugins.registry import cause_of
 from treadle._plugins.versions import KERNEL, normal_name
+from treadle.testing.cancellation import BlockingWarning
 from treadle.testing.imports import measure_import
 from treadle.testing.offers import faults_of_offer
 from treadle.testing.plugins import faults_of_import
@@ -30,11 +32,12 @@ _SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class SuiteResult:
-    """One entry of a plugin's own suite. ``fault`` is empty where it passed."""
+    """One entry of a plugin's own suite. ``fault`` is empty where it passed; ``doubt`` does not count as one."""
 
     label: str
     fault: str
     seconds: float
+    doubt: str = ""
 
 
 @dataclass(slots=True)
@@ -142,12 +145,18 @@ def _run_case(label: str, case: Callable[[], Awaitable[Any]]) -> SuiteResult:
             await case()
 
     started, fault = time.perf_counter(), ""
-    try:
-        trio.run(run)
-    except AssertionError as error:
-        fault = str(error) or "AssertionError without a sentence"
-    except trio.TooSlowError:
-        fault = f"it took longer than {_SECONDS:g} s"
-    except Exception as error:
-        fault = f"it raised {cause_of(error)}"
-    return SuiteResult(label, fault, time.perf_counter() - started)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", BlockingWarning)
+        try:
+            trio.run(run)
+        except AssertionError as error:
+            fault = str(error) or "AssertionError without a sentence"
+        except trio.TooSlowError:
+            fault = f"it took longer than {_SECONDS:g} s"
+        except Exception as error:
+            fault = f"it raised {cause_of(error)}"
+    doubts = [str(each.message) for each in caught if issubclass(each.category, BlockingWarning)]
+    for each in caught:
+        if not issubclass(each.category, BlockingWarning):
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    return SuiteResult(label, fault, time.perf_counter() - started, "; ".join(doubts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
@@ -19,13 +20,15 @@ from treadle.contracts.sandbox import Sandbox
 from treadle.contracts.step import Reference, Step, StepContext, StepOutcome
 from treadle.errors import ConfigurationError, DocumentError, RateLimitError, TreadleError
 from treadle.messages import ModelRequest, Usage
-from treadle.testing.cancellation import Cut, cut_at, in_sentences, leaving_nothing
+from treadle.testing.cancellation import BlockingWarning, Cut, cut_at, holding, in_sentences, leaving_nothing
 from treadle.testing.doubles import EchoProvider, Reply
 from treadle.testing.running import Plugins, host_of, named_plugins
 
 __all__ = ["check_step", "check_step_class"]
 
 _TYPE = "step_under_test"
+_LONG = 0.3
+"""Seconds. A person sees that others wait; no step that only computes a little comes near it on a slow machine."""
 _UNICODE = "Grüße, 世界 🙂 \u202e"
 
 
@@ -59,6 +62,8 @@ async def check_step(
         ``{"id": "a", "type": "nothing", "depends_on": ["step"]}``.
     :param answers: what a step that pauses is answered, by the name of each question; the empty one where it has none.
     :raises AssertionError: with what it did, and what the contract says of that.
+
+    A step that works for long without a checkpoint, each time it is run, is a ``BlockingWarning``.
     """
     check_step_class(step)
     what = f"step '{step.__name__}'"
@@ -67,6 +72,10 @@ async def check_step(
     async with leaving_nothing(what):
         course = await bench.run(fields, given)
         _check_good_run(course, expect, what)
+        held = course.held
+        for _ in range(2):  # what was imported, or had to wait for the machine, is quicker the next time
+            if held > _LONG:
+                held = min(held, (await bench.run(fields, given)).held)
         await _check_texts(bench, fields, given, what)
         if course.requests:
             await _check_failing_model(bench, fields, given, what)
@@ -86,6 +95,11 @@ async def check_step(
             cut.demand_manners(what)
             if cut.ended == "finished":
                 break
+    if held > _LONG:
+        message = (
+            f"{what} held up everything else for {held:.1f} s; what takes long without await is for ctx.run_blocking"
+        )
+        warnings.warn(message, BlockingWarning, stacklevel=3)
 
 
 def check_step_class(kind: Any) -> None:
@@ -124,6 +138,7 @@ class _Course:
         self.read: set[str] = set()
         self.requests: list[ModelRequest] = []
         self.cut: Cut | None = None
+        self.held = 0.0
         self.result: RunResult
 
     @property
@@ -151,7 +166,14 @@ class _Bench:
         self, fields: Mapping[str, Any], state: Mapping[str, Any], *, fails: Exception | None = None
     ) -> _Course:
         """One run; with ``fails``, every model call raises it."""
-        return await self._run(fields, state, fails, lambda run, course: run())
+
+        async def measured(run: Callable[[], Awaitable[StepOutcome]], course: _Course) -> StepOutcome:
+            with holding() as held:
+                outcome = await run()
+            course.held = max(course.held, held.longest)
+            return outcome
+
+        return await self._run(fields, state, fails, measured)
 
     async def cut(self, fields: Mapping[str, Any], state: Mapping[str, Any], number: int) -> Cut:
         """One run whose step is cancelled at its checkpoint of that number."""
