@@ -196,7 +196,7 @@ class Gateway:
     def _failed(self, error: BaseException, events: _Metered) -> None:
         site, run = events.site, events.site.run
         may_have_cost = events.begun or _may_have_cost(error)
-        data: dict[str, Any] = {"error": _error_text(error), "may_have_cost": may_have_cost}
+        data: dict[str, Any] = {"error": f"{type(error).__name__}: {error}", "may_have_cost": may_have_cost}
         if may_have_cost:
             site.meter.add(Usage(), events.known_usd)
             data |= _reserved(events.reserved)
@@ -205,24 +205,18 @@ class Gateway:
             return  # cancelled: in the journal, a call without an end is one whose outcome is unknown
         run.record("model_call_finished", site.step_id, site.attempt, events.ordinal, data)
         if events.is_told:
-            seconds = trio.current_time() - events.started
-            run.hub.send(
-                ModelCallFailed(
-                    run_id=run.run_id,
-                    step_id=site.step_id,
-                    provider=events.provider.name,
-                    error=data["error"],
-                    seconds=seconds,
-                )
+            seconds, name = trio.current_time() - events.started, events.provider.name
+            failed = ModelCallFailed(
+                run_id=run.run_id, step_id=site.step_id, provider=name, error=data["error"], seconds=seconds
             )
+            run.hub.send(failed)
 
     async def embed(self, request: EmbedRequest, site: CallSite) -> EmbedResponse:
         """Turn texts into vectors; see :meth:`Provider.embed`."""
         recalled = _recall(site, request)
         if isinstance(recalled, EmbedResponse):
             return recalled
-        name = self.provider_name()
-        provider = await self._opened(name, self._overrides, site.run)
+        provider = await self._opened(self.provider_name(), self._overrides, site.run)
         run, meter, events = site.run, site.meter, _Metered(site, provider)
         events.reserved = await Reservation.of(provider, request, site) if site.budgets else None
         try:
@@ -233,8 +227,7 @@ class Gateway:
             self._failed(error, events)
             raise
         if response.cost_usd is None:
-            cost = await self._session.price(provider, response.model, response.usage)
-            response = replace(response, cost_usd=cost)
+            response = replace(response, cost_usd=await self._session.price(provider, response.model, response.usage))
         events.settle(response.cost_usd, response.usage)
         meter.add(response.usage, response.cost_usd)
         meter.model, meter.provider = response.model, response.provider
@@ -272,10 +265,6 @@ def _may_have_cost(error: BaseException) -> bool:
     if isinstance(error, ProviderError) and not isinstance(error, UnsupportedError):
         return error.status_code is None and error.request_sent is not False
     return not isinstance(error, TreadleError)
-
-
-def _error_text(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def _through(
