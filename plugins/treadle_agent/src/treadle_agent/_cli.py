@@ -88,7 +88,7 @@ def inspect(
 @agent.command(short_help="Take one turn of an agent.")
 @click.argument("file", metavar="FILE")
 @click.option("-m", "--message", required=True, metavar="TEXT", help="What to say; - reads stdin.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: reply, cost, tokens, model calls.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: reply, cost, tokens, error.")
 @_options
 @treadle.prints_on_stderr()
 def run(
@@ -178,7 +178,8 @@ def chat(
     tools: Sequence[str],
     without: Sequence[str],
 ) -> None:
-    """Talk with the agent in FILE. Ctrl-C stops the turn that is under way; /quit or Ctrl-D ends the chat; /help.
+    """Talk with the agent in FILE. Ctrl-C stops the turn that is under way; /quit or Ctrl-D ends the chat, /help lists
+    the commands.
 
     Calls of the tools that the agent lists under `approve` are asked about.
     """
