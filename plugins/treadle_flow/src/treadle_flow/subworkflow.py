@@ -66,7 +66,7 @@ class Subworkflow(Step):
                 if doubt is not None and (
                     key not in returned or (self.return_keys is None and "did you mean" in doubt)
                 ):
-                    check.note(doubt, field=f"input.{key}", code="unread-input", severity="warning")
+                    check.note(doubt, field=f"input.{key}", severity="warning")
             known = child.keys if self.isolated_state else child.keys | child.outer_keys
             for index, key in enumerate(self.return_keys or ()):
                 if key not in known:
