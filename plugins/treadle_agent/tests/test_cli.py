@@ -301,3 +301,13 @@ async def test_a_file_without_a_model_is_asked_of_the_providers_own(command: tup
     done = await treadle("agent", how, "plain.yaml", "-p", "bare", *more, cwd=tmp_path)
     told = "plain.yaml: no model is set, and provider 'bare' has no default; set it in the file, or pass --model"
     assert (done.returncode, told in done.stderr.replace("\n", " ")) == (2, True), done.stderr
+
+
+async def test_inspect_takes_a_model_where_neither_the_file_nor_the_provider_has_one(tmp_path: Path) -> None:
+    (tmp_path / "plain.yaml").write_text("name: plain\n", encoding="utf-8")
+    settings = "providers: {bare: {kind: generic_openai, base_url: 'http://h/v1'}}\n"
+    (tmp_path / "treadle.yaml").write_text(settings, encoding="utf-8")
+    done = await treadle("agent", "inspect", "plain.yaml", "-p", "bare", "--model", "m1", cwd=tmp_path)
+    assert (done.returncode, done.stdout.splitlines()[1]) == (0, "  model: m1 (price unknown)"), done.stderr
+    done = await treadle("agent", "inspect", "plain.yaml", "-p", "mock", cwd=tmp_path)
+    assert done.stdout.splitlines()[1] == "  model: config.model, --model, or the provider's own"

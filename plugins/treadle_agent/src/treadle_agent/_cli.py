@@ -74,7 +74,7 @@ def inspect(
     from treadle_agent.inspecting import describe, lines_of
 
     host = _host(without, tools)
-    workflow = _checked(file, host, provider)
+    workflow = _checked(file, host, provider, model)
     for warning in workflow.warnings:
         click.echo(str(warning), err=True)
     prices = partial(_prices, host, provider or host.default_provider())

@@ -84,7 +84,7 @@ def lines_of(agent: Mapping[str, Any], *, indent: str = "") -> Iterator[str]:
     """The same for reading, one line after the other."""
     yield f"{indent}{agent['name']}{': ' + agent['description'] if agent['description'] else ''}"
     inner = indent + "  "
-    model = agent["model"] or "config.model, or --model"
+    model = agent["model"] or "config.model, --model, or the provider's own"
     prices = agent["prices_usd_per_million"]
     cost = f" (${prices['input']:g} in, ${prices['output']:g} out, a million tokens)" if prices else ""
     if agent["model"] and not prices:
