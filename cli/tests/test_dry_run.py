@@ -197,7 +197,7 @@ steps:
 
 ROUTED = """\
 name: routed
-state: {kind: bug, files: [a, b], size: 3}
+state: {kind: bug, files: [a, b], size: 3, code: utf-8}
 steps:
   - id: route
     type: router
@@ -244,7 +244,7 @@ def test_fields_are_shown_as_they_are_written_in_their_order_and_filled_where_th
     flow = ROUTED.replace("[sort]", "[]")
     for each in ("bug", "bill", "other"):
         flow += f"  - {{id: {each}, type: tool, tool_name: file_read, depends_on: [route], tool_args: {{path: "
-        flow += '"{kind}.txt", max_bytes: state.size}}\n'
+        flow += '"{kind}.txt", encoding: state.code}}\n'
     flow += "  - id: each\n    type: foreach\n    items: state.files\n    step: {type: tool, tool_name: file_read, "
     flow += 'tool_args: {path: "{item}"}}\n'
     done = dry_run(tmp_path, flow=flow)
@@ -254,7 +254,7 @@ def test_fields_are_shown_as_they_are_written_in_their_order_and_filled_where_th
         "   conditions.1.expression: state.kind == 'bill'\n"
         "2. bug: tool (after route)\n"
         "   tools: file_read\n"
-        '   tool_args: {"path": "bug.txt", "max_bytes": 3}\n'
+        '   tool_args: {"path": "bug.txt", "encoding": "utf-8"}\n'
     ), done.stderr
     assert "each: foreach\n   items: state.files\n" in done.stdout
     assert done.stdout.endswith("\nno call of a model is known beforehand; nothing was called\n")
