@@ -83,18 +83,20 @@ def test_what_a_killed_run_has_cost_is_unknown_where_a_call_was_under_way(
     journal: SqliteJournal, tmp_path: Path
 ) -> None:
     """Of one that ended in between it is known, and of one that still runs so far."""
+    begun, ended, free = ("model_call_started", "{}"), ("model_call_finished", "{}"), '{"known_usd":0.0}'
     calls = {
-        "r297": ["model_call_started"],
-        "r299": ["model_call_started", "model_call_finished", "model_call_started", "tool_call_started"],
-        "r294": ["model_call_started", "model_call_started", "model_call_finished", "model_call_finished"],
+        "r297": [(1, *begun)],
+        "r299": [(1, *begun), (1, *ended), (2, *begun), (3, "tool_call_started", "{}")],
+        "r294": [(1, *begun), (2, *begun), (2, *ended), (1, *ended)],
+        "r289": [(1, *begun), (1, *ended), (2, "model_call_started", free)],
     }
     with sqlite3.connect(tmp_path / "journal.db") as db:
-        for run_id, kinds in calls.items():
-            rows = [(run_id, kind, number) for number, kind in enumerate(kinds)]
-            db.executemany("INSERT INTO entries VALUES (NULL, ?, ?, 'ask', 1, ?, 0, '{}')", rows)
+        for run_id, entries in calls.items():
+            rows = [(run_id, kind, ordinal, data) for ordinal, kind, data in entries]
+            db.executemany("INSERT INTO entries VALUES (NULL, ?, ?, 'ask', 1, ?, 0, ?)", rows)
     db.close()
     costs = {run["run_id"]: (run["total_cost_usd"], run["total_tokens"]) for run in list_runs(journal)}
-    assert [costs[each] for each in calls] == [(0, 0), (None, None), (0, 0)]
+    assert [costs[each] for each in calls] == [(0, 0), (None, None), (0, 0), (0, None)]
     found = views.find_run(journal, "r299")
     assert found is not None
     assert found["total_cost_usd"] is None

@@ -19,11 +19,10 @@ _COLUMNS = (
     "run_id, workflow, status, started, updated, finished, cost, tokens, duration_ms, error, digest, providers, "
     "pid, born"
 )
-_UNHEARD = (
-    "SELECT sum(CASE kind WHEN 'model_call_started' THEN 1 WHEN 'model_call_finished' THEN -1 ELSE 0 END) > 0 "
-    "FROM entries WHERE run_id = ?"
+_CALLS = (
+    "SELECT step, attempt, ordinal, kind = 'model_call_started', instr(data, '\"known_usd\":') FROM entries "
+    "WHERE run_id = ? AND kind IN ('model_call_started', 'model_call_finished') ORDER BY seq"
 )
-"""Whether there is a model call of which nothing more was heard: what it has cost is not known."""
 
 
 def list_runs(
@@ -95,8 +94,9 @@ def _run(row: tuple[Any, ...], journal: SqliteJournal) -> dict[str, Any]:
     ) = row
     if status == "running" and not is_alive(pid, born):
         status = "interrupted"
-        if cost is not None and journal.store.rows(_UNHEARD, (run_id,))[0][0]:
-            cost = tokens = None
+        unheard = _unheard(journal, run_id)
+        tokens = None if unheard else tokens
+        cost = cost if all(unheard) else None
     return {
         "run_id": run_id,
         "workflow_name": workflow,
@@ -111,6 +111,17 @@ def _run(row: tuple[Any, ...], journal: SqliteJournal) -> dict[str, Any]:
         "workflow_hash": digest,
         "error": error,
     }
+
+
+def _unheard(journal: SqliteJournal, run_id: str) -> list[bool]:
+    """The model calls of which nothing more was heard: of each, whether it is known what it has cost (nothing)."""
+    begun: dict[tuple[Any, ...], bool] = {}
+    for *call, is_start, is_known in journal.store.rows(_CALLS, (run_id,)):
+        if is_start:
+            begun[tuple(call)] = bool(is_known)
+        else:
+            begun.pop(tuple(call), None)
+    return list(begun.values())
 
 
 def _time(seconds: float | None) -> str | None:
