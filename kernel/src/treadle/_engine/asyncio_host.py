@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
@@ -11,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 from treadle._bridges.portal import Held
 from treadle._engine.session import Session, open_session
 from treadle._engine.streaming import RunStream
-from treadle.contracts.events import Observer, RunEvent
+from treadle.contracts.events import RunEvent
 from treadle.contracts.journal import Journal
 from treadle.contracts.results import RunResult
 
 if TYPE_CHECKING:
-    from treadle._document import Workflow
     from treadle._plugins import Host
 
 __all__ = ["AsyncioRunStream", "AsyncioSession", "open_asyncio_session"]
@@ -63,18 +61,11 @@ class AsyncioSession:
     answer = _held(Session.answer)
     estimate = _held(Session.estimate)
 
+    @wraps(Session.stream, assigned=())
     @asynccontextmanager
-    async def stream(
-        self,
-        workflow: Workflow | str | os.PathLike[str],
-        *,
-        state: Mapping[str, Any] | None = None,
-        observers: Sequence[Observer] = (),
-        run_id: str | None = None,
-    ) -> AsyncIterator[AsyncioRunStream]:
+    async def stream(self, *args: Any, **options: Any) -> AsyncIterator[AsyncioRunStream]:
         """As :meth:`Session.stream`, except that what is wrong with the file is raised when the context is entered."""
-        how: dict[str, Any] = {"state": state, "observers": observers, "run_id": run_id}
-        held = Held(partial(self._session.stream, workflow, **how))  # called on trio: loading belongs to that thread
+        held = Held(partial(self._session.stream, *args, **options))  # called on trio: loading belongs to that thread
         reader = await held.open_within(self._held)
         try:
             yield AsyncioRunStream(held, reader)
