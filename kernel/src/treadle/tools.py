@@ -155,6 +155,8 @@ class FunctionTool(Tool, Generic[P, R]):
         name = name or getattr(function, "__name__", "")
         if not isinstance(name, str) or name in ("", "<lambda>"):
             raise TypeError("a function without a name needs one to be a tool: @tool(name=...)")
+        if effect not in (None, *get_args(Effect)):
+            raise TypeError(f"tool '{name}': effect is pure, idempotent or once, not {effect!r}")
         self.function = function
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
         if loop not in (None, "asyncio"):
@@ -264,7 +266,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     :param parallel_safe: whether calls of one reply may run at once.
     :param loop: ``"asyncio"`` for an ``async`` function that needs the asyncio loop of the program which started the
         run. It runs there, and a cancelled call cancels it. In its context only what is not async can be used.
-    :raises TypeError: a parameter cannot be given by name, or its hint is not one that pydantic knows.
+    :raises TypeError: a parameter cannot be given by name, its hint is none that pydantic knows, or an option is wrong.
     """
     if function is None:
         return functools.partial(FunctionTool, **options)

@@ -266,6 +266,14 @@ async def test_a_base_tool_takes_its_arguments_as_keywords():
     assert not caught.value.transient
 
 
+def test_a_misspelt_effect_is_refused_as_it_would_count_as_one_that_may_run_twice():
+    def pay() -> None:
+        raise AssertionError("it is not called")
+
+    with pytest.raises(TypeError, match=r"^tool 'pay': effect is pure, idempotent or once, not 'onc'$"):
+        treadle.tool(effect="onc")(pay)  # type: ignore[call-overload]
+
+
 def test_a_registry_keeps_tools_by_name():
     registry = ToolRegistry([word_count, Repeat])
     assert registry.names() == ["repeat", "word_count"]
