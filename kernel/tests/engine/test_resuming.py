@@ -166,6 +166,15 @@ async def test_a_run_does_not_go_on_without_a_tool_of_its_own_that_its_workflow_
         assert (await session.resume("r", answers={"": "yes"}, tools=[weather])).status == "success"
 
 
+async def test_a_run_is_answered_without_its_tools_and_goes_on_with_them():
+    workflow, journal = await paused_with_a_tool("weather")
+    async with treadle.open(host=workflow.host, journal=journal) as session:
+        await session.answer("r", {"": "yes"})
+        with pytest.raises(ConfigurationError, match="this run had tool 'weather'"):
+            await session.resume("r")
+        assert (await session.resume("r", tools=[weather])).status == "success"
+
+
 async def test_a_run_goes_on_without_tools_that_its_workflow_does_not_name_or_that_are_given_otherwise():
     workflow, journal = await paused_with_a_tool("the weather")
     async with treadle.open(host=workflow.host, journal=journal) as session:

@@ -210,7 +210,9 @@ class Session:
 
         Nothing comes between reading the record and this: of two answers to a gate in one process the first is taken.
 
-        :raises ConfigurationError: as :meth:`resume` has it.
+        The tools that the run had need not be there: whoever goes on has to give them.
+
+        :raises ConfigurationError: as :meth:`resume` has it, but for these.
         """
         record = Record.of(self.journal, run_id, given=None, answers=answers)
         record_answers(self.start(record.checked_workflow(self.host), earlier=record))
