@@ -556,7 +556,7 @@ def test_two_hundred_runs_leave_no_thread_no_task_and_no_descriptor(lab):
 
 
 @pytest.mark.parametrize("program", ["trio", "asyncio"])
-@pytest.mark.parametrize("kind", ["sleep", "yield", "class"])
+@pytest.mark.parametrize("kind", ["sleep", "yield", "queue", "class"])
 def test_a_tool_for_asyncio_is_told_what_to_do_once_and_not_tried_again(lab, program, kind):
     calls = []
 
@@ -564,6 +564,8 @@ def test_a_tool_for_asyncio_is_told_what_to_do_once_and_not_tried_again(lab, pro
     async def ask(seconds: float = 0.1 if kind == "sleep" else 0) -> str:
         """Ask."""
         calls.append(seconds)
+        if kind == "queue":
+            await asyncio.Queue().get()
         await asyncio.sleep(seconds)  # with 0 it needs no loop, and only gives way
         return "never"
 

@@ -18,7 +18,12 @@ T = TypeVar("T")
 CALLERS_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("treadle_callers_loop", default=None)
 """Set in whatever a program on asyncio has started on trio."""
 
-_WITHOUT_ASYNCIO = ("no running event loop", "no current event loop", "trio.run received unrecognized yield message")
+_WITHOUT_ASYNCIO = (
+    "no running event loop",
+    "no current event loop",
+    "'NoneType' object has no attribute 'create_future'",  # queues, events and locks of asyncio
+    "trio.run received unrecognized yield message",
+)
 _WITHOUT_TRIO = ("must be called from async context", "Task got bad yield: <class 'trio.")
 
 
@@ -27,7 +32,9 @@ def of_the_loop(tool_name: str, error: BaseException) -> BaseException:
     what to do about it.
     """
     told = None
-    if isinstance(error, RuntimeError | TypeError) and any(each in str(error) for each in _WITHOUT_ASYNCIO):
+    if isinstance(error, RuntimeError | TypeError | AttributeError) and any(
+        each in str(error) for each in _WITHOUT_ASYNCIO
+    ):
         told = ToolError(
             f"tool '{tool_name}' is written for asyncio, and there is no asyncio loop where it runs",
             hint="trio runs async tools: await trio.sleep() and the like, or, in a program on asyncio, write "
