@@ -48,6 +48,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"steps": [1]}, "steps: takes a mapping by name, not list"),
     ({"plugins": [1]}, "plugins: takes a mapping by name, not list"),
     ({"layers": 5}, "layers: takes a list, not int"),
+    ({"layers": [5]}, "layers: a provider layer has the method exchange(), and 5 has none"),
+    ({"providers": {"p": 5}}, "providers: 'p' is to be a Provider or a subclass of it, not 5"),
+    ({"providers": {"p": int}}, "providers: 'p' is to be a Provider or a subclass of it, not <class 'int'>"),
 ]
 
 

@@ -52,7 +52,7 @@ def extended_host(host: Host, extras: Extras) -> Host:
 
     :raises ConfigurationError: two of the objects have one name, or a provider calls itself something else.
     :raises PluginError: a plugin is broken, or two of them offer the same.
-    :raises TypeError: there are no extras of that name.
+    :raises TypeError: there are no extras of that name, or one is of the wrong kind.
     """
     for key, value in extras.items():
         if key not in Extras.__annotations__:
@@ -67,17 +67,18 @@ def extended_host(host: Host, extras: Extras) -> Host:
         if tool.name in tools:
             raise ConfigurationError(f"two of the tools given are called '{tool.name}'")
         tools[tool.name] = Offer(functools.partial(_itself, tool), _first_line(tool.description) or tool.name)
+    providers: dict[str, Any] = {}
     for name, provider in extras.get("providers", {}).items():
+        if not hasattr(provider, "settings_model" if isinstance(provider, type) else "exchange"):
+            raise TypeError(f"providers: '{name}' is to be a Provider or a subclass of it, not {provider!r:.60}")
         if isinstance(provider, Provider) and provider.name != name:
             raise ConfigurationError(
                 f"the provider given as '{name}' calls itself '{provider.name}'", hint="give both the same name"
             )
+        providers[name] = GivenProvider(provider) if isinstance(provider, Provider) else provider
     offers: dict[Role, Mapping[str, Any]] = {
         "tool": tools,
-        "provider": {
-            name: GivenProvider(each) if isinstance(each, Provider) else each
-            for name, each in extras.get("providers", {}).items()
-        },
+        "provider": providers,
         "provider_layer": {
             f"{PROGRAM} {number:03}": each if isinstance(each, Offer) else _layer_offer(each)
             for number, each in enumerate(extras.get("layers", ()))
@@ -116,6 +117,8 @@ class _NoSettings(ProviderSettings):
 
 
 def _layer_offer(layer: ProviderLayer | type[ProviderLayer]) -> LayerOffer:
+    if not hasattr(layer, "exchange"):
+        raise TypeError(f"layers: a provider layer has the method exchange(), and {layer!r:.60} has none")
     make = layer if isinstance(layer, type) else functools.partial(_itself, layer)
     return LayerOffer(make, _first_line(layer.__doc__) or type(layer).__name__)
 
