@@ -70,7 +70,7 @@ def test_problems_are_on_stderr_with_the_path_as_typed_and_all_files_are_checked
         "./bad.yaml:4:39: steps.a.modl: unknown field; did you mean 'model'?",
         "./bad.yaml:5:17: steps.b.type: no step type 'lm_call'; did you mean 'llm_call' (treadle-llm-call 0.1.0)?",
         "./bad.yaml: 2 errors",
-        "gone.yaml: no such file; did you mean 'good.yaml'?",
+        "gone.yaml: no such file",
         "gone.yaml: 1 error",
     ]
 
