@@ -226,8 +226,6 @@ def _checked(file: str, host: Host, provider: str | None = None, model: str | No
 
 def _of_file(problem: Problem, file: str) -> Problem:
     """A problem of the step, which nobody has written, as one of the agent's file."""
-    from dataclasses import replace
-
     return replace(problem, file=file, path="", message=problem.message.removesuffix(f": {file}"))
 
 

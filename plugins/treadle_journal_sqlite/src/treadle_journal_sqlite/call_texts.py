@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from treadle import (
     AssistantMessage,
     EmbedRequest,
     JournalEntry,
+    MediaPart,
     Message,
     ModelRequest,
     ModelResponse,
+    SystemMessage,
     ToolCallPart,
     ToolMessage,
+    UserMessage,
 )
 from treadle.contracts.results import json_value
 
@@ -62,22 +65,13 @@ class CallTexts:
                 yield from _message(message)
 
 
-def _message(message: Message) -> Iterator[str]:
-    if isinstance(message, ToolMessage):
-        for result in message.results:
-            yield from _block(f"to {result.tool_name}", result.content)
-        return
+def _message(message: SystemMessage | UserMessage | AssistantMessage) -> Iterator[str]:
     if message.text:
         yield from _block(message.role, message.text)
-    for part in getattr(message, "parts", ()):
-        if part.kind == "media":
+    for part in () if isinstance(message, SystemMessage) else message.parts:
+        if isinstance(part, MediaPart):
             yield from _block(message.role, f"[{part.media_type or part.type}{f' at {part.url}' if part.url else ''}]")
-    yield from _calls(getattr(message, "parts", ()))
-
-
-def _calls(parts: Iterable[Any]) -> Iterator[str]:
-    for part in parts:
-        if isinstance(part, ToolCallPart):
+        elif isinstance(part, ToolCallPart):
             asked = _json(part.arguments) if part.arguments is not None else part.raw_arguments or ""
             yield from _block(f"asks {part.tool_name}", asked)
 
