@@ -15,7 +15,7 @@ from treadle_cli.batch_items import Item
 from treadle_cli.output import Channel
 from treadle_cli.summary import written
 
-__all__ = ["Results", "result_line", "run_id_of"]
+__all__ = ["Results", "result_line", "run_id_of", "workflow_digest"]
 
 _GOOD = ("success", "paused")
 _WRITTEN: Mapping[str, Any] = {"status": "success"}
@@ -32,7 +32,7 @@ _BEGINNING = '{"line": '
 """How every result begins: an unfinished line that begins otherwise is somebody's text."""
 
 
-def result_line(item: Item, result: RunResult, workflow: Workflow) -> dict[str, Any]:
+def result_line(item: Item, result: RunResult, workflow: Workflow, digest: str) -> dict[str, Any]:
     """What the output says of a run."""
     line: dict[str, Any] = {
         "line": item.line,
@@ -45,7 +45,7 @@ def result_line(item: Item, result: RunResult, workflow: Workflow) -> dict[str, 
         "tokens": result.total_tokens,
         "duration_ms": round(result.total_duration_ms, 3),
         "input": item.digest,
-        "workflow": _digest(workflow).removeprefix("sha256:")[:16],
+        "workflow": _short(digest),
     }
     if result.pending:
         line["pending"] = [each.to_json() for each in result.pending]
@@ -292,7 +292,7 @@ def _belonging(
 ) -> dict[int, Mapping[str, Any]]:
     """The results by line, which are of these inputs and this workflow."""
     by_line = {item.line: item for item in items}
-    digest = _digest(workflow).removeprefix("sha256:")[:16]
+    digest = _short(workflow_digest(workflow))
     maker, change = workflow.source or "the workflow", "as it was before it changed"
     if workflow.files:
         maker, change = f"{maker} and the files that it names", "as they were before one of them changed"
@@ -314,15 +314,22 @@ def _belonging(
     return found
 
 
-def run_id_of(item: Item, results: Results, workflow: Workflow) -> str:
+def run_id_of(item: Item, results: Results, digest: str) -> str:
     """The same for the same line, output and workflow, so that another process finds the record of the run."""
-    what = f"{results.place}\n{_digest(workflow)}\n{item.digest}"
+    what = f"{results.place}\n{digest}\n{item.digest}"
     return f"batch-{hashlib.sha256(what.encode('utf-8', 'surrogatepass')).hexdigest()[:10]}-{item.line}"
 
 
-def _digest(workflow: Workflow) -> str:
-    """The hash of what the workflow says, with the agents and child workflows that its steps name."""
+def workflow_digest(workflow: Workflow) -> str:
+    """The hash of what the workflow says, with the agents and child workflows that its steps name.
+
+    It is made anew at each call: a batch asks once.
+    """
     if not workflow.files:
         return workflow.digest
     whole = json.dumps([workflow.digest, workflow.files], default=str)
     return f"sha256:{hashlib.sha256(whole.encode('ascii')).hexdigest()}"
+
+
+def _short(digest: str) -> str:
+    return digest.removeprefix("sha256:")[:16]

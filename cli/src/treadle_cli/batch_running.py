@@ -16,7 +16,7 @@ from treadle import Budget, BudgetTerms, Journal, Pending, Record, RunStatus, Se
 from treadle.nurseries import open_nursery
 from treadle_cli import amounts
 from treadle_cli.batch_items import Item
-from treadle_cli.batch_results import Results, result_line, run_id_of
+from treadle_cli.batch_results import Results, result_line, run_id_of, workflow_digest
 from treadle_cli.output import Channel
 from treadle_cli.signals import Interrupts, cancel_on_signals
 from treadle_cli.summary import pending_lines
@@ -61,6 +61,10 @@ class Batch:
     done_now: int = 0
     last_begun: float = 0.0
     started: float = field(default_factory=time.monotonic)
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.digest = workflow_digest(self.workflow)
 
     @property
     def left(self) -> int:
@@ -210,7 +214,7 @@ def _records(batch: Batch, journal: Journal) -> dict[int, Record]:
     for item in batch.items:
         if item.line in batch.results:
             continue
-        run_id = run_id_of(item, batch.results, batch.workflow)
+        run_id = run_id_of(item, batch.results, batch.digest)
         entries = list(journal.entries(run_id))
         if not entries:
             continue
@@ -224,7 +228,7 @@ def _records(batch: Batch, journal: Journal) -> dict[int, Record]:
             records[item.line] = record
             batch.results.note_cost(item.line, None if ended is None else ended.total_cost_usd)
         else:
-            batch.results.add(result_line(item, ended, batch.workflow))
+            batch.results.add(result_line(item, ended, batch.workflow, batch.digest))
     return records
 
 
@@ -238,7 +242,7 @@ def _take_in_finished(batch: Batch, journal: Journal) -> None:
         entries = list(journal.entries(paused[item.line]))
         ended = Record(paused[item.line], entries).result if entries else None
         if ended is not None and ended.status is not RunStatus.PAUSED and ended.status not in _TO_GO_ON:
-            found.append(result_line(item, ended, batch.workflow))
+            found.append(result_line(item, ended, batch.workflow, batch.digest))
     batch.results.replace(found)
 
 
@@ -269,7 +273,7 @@ async def _work(
         run = session.start(
             batch.workflow,
             state={**batch.common, **item.state},
-            run_id=run_id_of(item, batch.results, batch.workflow),
+            run_id=run_id_of(item, batch.results, batch.digest),
             earlier=records.get(item.line),
             budget=budget,
         )
@@ -285,7 +289,7 @@ async def _work(
             ):
                 batch.results.note_cost(item.line, result.total_cost_usd)
                 continue  # it has no result: with a larger budget it goes on
-        batch.results.add(result_line(item, result, batch.workflow))
+        batch.results.add(result_line(item, result, batch.workflow, batch.digest))
         batch.done_now += 1
 
 
